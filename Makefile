@@ -1,0 +1,76 @@
+# Everything a fresh clone needs is python3 (3.11 or newer) and make:
+#   make demo    a trading rule over a thousand parallel windows of a real price history
+#   make test    every test, the executed docs and the built wheel, with all extras
+#   make check   formatting, lint, types, architecture
+#   make bench   throughput of the built-in environments
+# Another interpreter: make PYTHON=python3.12 test        One folder of tests: make test ARGS=tests/vector
+
+PYTHON ?= python3
+ARGS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
+export PIP_ROOT_USER_ACTION := ignore
+
+.PHONY: help demo test check bench clean
+.DELETE_ON_ERROR:
+
+help:
+	@sed -n '2,5s/^# *//p' Makefile
+
+demo: $(VENV)/.installed-demo
+	@echo "==> sekai demo"
+	@$(BIN)/sekai demo
+
+test: $(VENV)/.installed-all
+	@echo "==> tests, executed docs, wheel"
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.installed-dev
+	@echo "==> ruff check"
+	@$(BIN)/ruff check --quiet .
+	@echo "==> ruff format"
+	@$(BIN)/ruff format --quiet --diff .
+	@echo "==> mypy --strict src"
+	@$(BIN)/mypy --strict src
+	@echo "==> architecture"
+	@$(BIN)/python -m pytest -q tests/arch
+
+bench: $(VENV)/.installed-demo
+	@echo "==> sekai bench"
+	@$(BIN)/sekai bench CartPole-v1 --num-envs 16 --mode sync --steps 5000
+	@$(BIN)/sekai bench Trading-v0 --num-envs 16 --mode sync --steps 2000
+	@$(BIN)/sekai bench Trading-v0 --num-envs 16 --mode native --steps 5000
+	@$(BIN)/sekai bench Trading-v0 --num-envs 1024 --mode native --steps 2000
+	@$(BIN)/sekai bench Trading-v0 --num-envs 16384 --mode native --steps 200
+
+clean:
+	rm -rf $(VENV) build dist demo.png .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+# What each command needs. A stamp is older than pyproject.toml or constraints.txt when it is out of date.
+$(VENV)/.installed-demo: EXTRAS := data,viz
+$(VENV)/.installed-dev: EXTRAS := dev
+$(VENV)/.installed-all: EXTRAS := all
+
+# The environment is made anew when its interpreter is gone (a moved clone, an upgraded system).
+ifeq ($(shell test -x $(BIN)/python && echo yes),)
+.PHONY: $(VENV)/.created
+endif
+
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "sekai needs Python 3.11 or newer, and '$(PYTHON)' is: $$($(PYTHON) --version 2>&1 || true)" >&2; \
+	  echo "Name another interpreter, for example: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@if [ ! -x $(BIN)/python ]; then \
+	  echo "==> creating $(VENV) with $$($(PYTHON) --version)"; \
+	  $(PYTHON) -m venv --clear $(VENV) || { rm -rf $(VENV); \
+	    echo "$(PYTHON) cannot create a virtual environment; on Debian and Ubuntu install python3-venv" >&2; exit 1; }; \
+	fi
+	@touch $@
+
+$(VENV)/.installed-%: pyproject.toml constraints.txt $(VENV)/.created
+	@echo "==> installing sekai with its extras: $(EXTRAS) (minutes the first time)"
+	@$(PIP) install --constraint constraints.txt hatchling
+	@$(PIP) install --constraint constraints.txt --no-build-isolation --editable '.[$(EXTRAS)]'
+	@$(BIN)/python -m compileall -q src
+	@touch $@

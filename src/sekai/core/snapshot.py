@@ -1,0 +1,29 @@
+"""Copies that an environment which reuses its arrays and dicts cannot change afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+_ATOMS = frozenset({bool, int, float, complex, str, bytes, type(None), np.float64, np.float32, np.int64, np.bool_})
+
+
+def snapshot(value: Any) -> Any:
+    """A copy of `value` that shares no array, dict, list or set with it.
+
+    Containers are copied to any depth. Objects of other classes are handed on as they are: copying them could
+    cost anything, and what they hold is not for sekai to know.
+    """
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if kind is dict:
+        return {key: entry if type(entry) in _ATOMS else snapshot(entry) for key, entry in value.items()}
+    if kind in (list, tuple, set, frozenset):
+        return kind(snapshot(entry) for entry in value)
+    if isinstance(value, dict):
+        return {key: snapshot(entry) for key, entry in value.items()}
+    return value

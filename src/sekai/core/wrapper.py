@@ -1,0 +1,221 @@
+"""Wrappers: pure hooks around the calls of an environment, with one sync and one async driver over them.
+
+A wrapper says what happens before the action, after the result and on reset; it never calls the environment
+itself. So whatever it does, it does the same on `step` and on `async_step`:
+
+    step(action):  before_step(action) -> env.step -> after_step(result) [-> follow_up(result)]
+    reset(...):    before_reset(options) -> env.reset -> after_reset(result)
+
+A wrapper that needs further calls within one step (`AutoReset` resets) overrides `follow_up`, a generator that
+yields `StepCall` or `ResetCall` and is sent their results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import gymnasium
+import numpy as np
+
+from sekai.core.env import Env, await_reset, await_step, call_reset, call_step
+from sekai.core.results import ResetResult, StepResult
+from sekai.seeding import Seed, check_seed
+from sekai.spaces import readable
+
+
+@dataclass(frozen=True)
+class StepCall:
+    """Ask the driver to step the inner environment."""
+
+    action: Any
+
+
+@dataclass(frozen=True)
+class ResetCall:
+    """Ask the driver to reset the inner environment, its stream continuing."""
+
+    options: dict[str, Any] | None = None
+
+
+FollowUp: TypeAlias = Generator[StepCall | ResetCall, Any, StepResult]
+
+
+class Wrapper(Env[Any, Any], gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Base class of single-environment wrappers: override the hooks you need.
+
+    Args:
+        env: the environment to wrap, sekai's or gymnasium's.
+
+    Raises:
+        TypeError: `env` is no single environment.
+        ValueError: a stateful wrapper outside an environment that resets itself: it would not see the reset.
+    """
+
+    #: True for a wrapper with state that belongs to one episode.
+    stateful: bool = False
+    _follows: bool = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._follows = cls.follow_up is not Wrapper.follow_up
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        name = type(self).__name__
+        if not isinstance(env, gymnasium.Env):
+            raise TypeError(f"{name} wraps a single environment; given {env!r} ({type(env).__name__}).")
+        if self.stateful and resets_itself(env):
+            raise ValueError(
+                f"{name} keeps state of one episode, so it cannot stand outside AutoReset, which starts the next "
+                f"episode without a reset that {name} could see. Wrap the other way round: AutoReset({name}(env))."
+            )
+        gymnasium.Wrapper.__init__(self, env)
+        if not isinstance(env, Env):
+            self._observation_space = readable(env.observation_space)
+            self._action_space = readable(env.action_space)
+
+    def before_step(self, action: Any) -> Any:
+        """The action handed inwards."""
+        return action
+
+    def after_step(self, result: StepResult) -> StepResult:
+        """The result handed outwards."""
+        return result
+
+    def follow_up(self, result: StepResult) -> FollowUp:
+        """Further calls within the same step, after `after_step`; returns the result handed outwards."""
+        return result
+        yield
+
+    def before_reset(self, options: dict[str, Any] | None) -> dict[str, Any] | None:
+        """The options handed inwards."""
+        return options
+
+    def after_reset(self, result: ResetResult) -> ResetResult:
+        """The first result handed outwards."""
+        return result
+
+    def step(self, action: Any) -> StepResult:
+        """Step the environment through the hooks."""
+        result = self.after_step(call_step(self.env, self.before_step(action)))
+        if not self._follows:
+            return result
+        calls, answer = self.follow_up(result), None
+        while True:
+            try:
+                call = calls.send(answer)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]  # the generator's return type is not kept
+            answer = (
+                call_step(self.env, call.action)
+                if isinstance(call, StepCall)
+                else call_reset(self.env, None, call.options)
+            )
+
+    async def async_step(self, action: Any) -> StepResult:
+        """Awaitable `step`, through the same hooks."""
+        result = self.after_step(await await_step(self.env, self.before_step(action)))
+        if not self._follows:
+            return result
+        calls, answer = self.follow_up(result), None
+        while True:
+            try:
+                call = calls.send(answer)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]  # the generator's return type is not kept
+            answer = (
+                await await_step(self.env, call.action)
+                if isinstance(call, StepCall)
+                else await await_reset(self.env, None, call.options)
+            )
+
+    def reset(self, *, seed: Seed = None, options: dict[str, Any] | None = None) -> ResetResult:
+        """Reset the environment through the hooks."""
+        return self.after_reset(call_reset(self.env, check_seed(seed), self.before_reset(options)))
+
+    async def async_reset(self, *, seed: Seed = None, options: dict[str, Any] | None = None) -> ResetResult:
+        """Awaitable `reset`, through the same hooks."""
+        return self.after_reset(await await_reset(self.env, check_seed(seed), self.before_reset(options)))
+
+    def check_options(self, options: dict[str, Any] | None) -> None:
+        """Hand the check inwards."""
+        if isinstance(self.env, Env):
+            self.env.check_options(options)
+
+    @property
+    def resets_itself(self) -> bool:  # type: ignore[override]  # a class constant in Env, handed on here
+        """Whether a layer inside starts the next episode by itself."""
+        return resets_itself(self.env)
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """The generator of the base environment."""
+        return self.env.np_random
+
+    @property
+    def spec(self) -> Any:
+        """The registry entry of the base environment."""
+        return self.env.spec
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.env})"
+
+    __str__ = __repr__
+
+
+def resets_itself(env: object) -> bool:
+    """Whether `env` starts its next episode by itself, inside `step`."""
+    return isinstance(env, Env) and env.resets_itself
+
+
+class ObservationWrapper(Wrapper):
+    """Base class of wrappers that transform observations: implement `observation`.
+
+    Outside `AutoReset`, `info["final_observation"]` goes through `final_observation`.
+    """
+
+    def observation(self, observation: Any) -> Any:
+        """The transformed observation."""
+        raise NotImplementedError(f"{type(self).__name__} must implement observation(observation).")
+
+    def final_observation(self, observation: Any) -> Any:
+        """The transformed last observation of an episode; by default that of any other."""
+        return self.observation(observation)
+
+    def after_step(self, result: StepResult) -> StepResult:
+        """Transform the observation, and the final one that `AutoReset` left in the info."""
+        info = result.info
+        if self.resets_itself and "final_observation" in info:
+            info = {**info, "final_observation": self.final_observation(info["final_observation"])}
+            return result._replace(observation=self.observation(result.observation), info=info)
+        transform = self.final_observation if result.terminated or result.truncated else self.observation
+        return result._replace(observation=transform(result.observation))
+
+    def after_reset(self, result: ResetResult) -> ResetResult:
+        """Transform the first observation."""
+        return result._replace(observation=self.observation(result.observation))
+
+
+class RewardWrapper(Wrapper):
+    """Base class of wrappers that transform rewards: implement `reward`."""
+
+    def reward(self, reward: float) -> float:
+        """The transformed reward."""
+        raise NotImplementedError(f"{type(self).__name__} must implement reward(reward).")
+
+    def after_step(self, result: StepResult) -> StepResult:
+        """Transform the reward."""
+        return result._replace(reward=self.reward(result.reward))
+
+
+class ActionWrapper(Wrapper):
+    """Base class of wrappers that transform actions: implement `action`."""
+
+    def action(self, action: Any) -> Any:
+        """The action for the inner environment."""
+        raise NotImplementedError(f"{type(self).__name__} must implement action(action).")
+
+    def before_step(self, action: Any) -> Any:
+        """Transform the action."""
+        return self.action(action)

@@ -1,0 +1,40 @@
+"""Spaces: gymnasium's, readable on one line, batched with independent random streams, and `MaskedBox`."""
+
+from sekai.spaces import gymnasium_vector as gymnasium_vector
+from sekai.spaces.batch import batch_space, has_fixed_size
+from sekai.spaces.box import Box
+from sekai.spaces.compare import describe_mismatch
+from sekai.spaces.composite import Dict, Sequence, Tuple, readable
+from sekai.spaces.discrete import Discrete, MultiBinary, MultiDiscrete
+from sekai.spaces.flatten import flatdim, flatten, flatten_space, unflatten
+from sekai.spaces.masked_box import MaskedBox
+from sekai.spaces.rows import copy_batch, empty_batch, finish_batch, iterate, read_row
+from sekai.spaces.writers import RowWriter, concatenate, row_writer, write_row
+
+__all__ = [
+    "Box",
+    "Dict",
+    "Discrete",
+    "MaskedBox",
+    "MultiBinary",
+    "MultiDiscrete",
+    "RowWriter",
+    "Sequence",
+    "Tuple",
+    "batch_space",
+    "concatenate",
+    "copy_batch",
+    "describe_mismatch",
+    "empty_batch",
+    "finish_batch",
+    "flatdim",
+    "flatten",
+    "flatten_space",
+    "has_fixed_size",
+    "iterate",
+    "read_row",
+    "readable",
+    "row_writer",
+    "unflatten",
+    "write_row",
+]

@@ -1,0 +1,132 @@
+"""Action batches: checked once, against the space of one sub-environment, before anything moves.
+
+A batch is an array `(N, *shape)` (a dict of arrays for a `Dict` space, a tuple of arrays for a `Tuple` space)
+or a list with one action per slot. Count, shape and dtype must fit and floats must be finite; bounds are the
+environment's business, since many clip by design.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from sekai.errors import InvalidAction
+
+
+def check_actions(space: gymnasium.Space[Any], actions: Any, n: int) -> Any:
+    """The batch as arrays of the space's dtype that share no memory with what the caller gave.
+
+    Args:
+        space: action space of one sub-environment.
+        actions: the batch, or a list of `n` actions.
+        n: number of slots.
+
+    Returns:
+        What `iterate(space, ...)` takes; a plain list for spaces without a fixed size.
+
+    Raises:
+        InvalidAction: it does not fit; the message names the first bad sub-environment.
+    """
+    if isinstance(space, spaces.Dict):
+        if isinstance(actions, Mapping):
+            _check_keys(space, actions, "the action batch")
+            return {key: check_actions(part, actions[key], n) for key, part in space.spaces.items()}
+        rows = _check_rows(space, actions, n, "a dict of arrays or a list of dicts")
+        for i, row in enumerate(rows):
+            if not isinstance(row, Mapping):
+                raise InvalidAction(f"The action of sub-env {i} is {row!r}; expected a dict, a member of {space}.")
+            _check_keys(space, row, f"the action of sub-env {i}")
+        return {key: check_actions(part, [row[key] for row in rows], n) for key, part in space.spaces.items()}
+    if isinstance(space, spaces.Tuple):
+        if isinstance(actions, tuple):
+            if len(actions) != len(space.spaces):
+                raise InvalidAction(f"The action batch has {len(actions)} parts; expected {len(space.spaces)}.")
+            return tuple(check_actions(part, a, n) for part, a in zip(space.spaces, actions, strict=True))
+        rows = _check_rows(space, actions, n, "a tuple of arrays or a list of tuples")
+        for i, row in enumerate(rows):
+            if not isinstance(row, tuple) or len(row) != len(space.spaces):
+                raise InvalidAction(f"The action of sub-env {i} is {row!r}; expected a member of {space}.")
+        return tuple(check_actions(part, [r[k] for r in rows], n) for k, part in enumerate(space.spaces))
+    if isinstance(space, (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)):
+        return _check_array(space, actions, n)
+    return list(_check_rows(space, actions, n, "a list of actions"))
+
+
+def _check_array(space: gymnasium.Space[Any], actions: Any, n: int) -> NDArray[Any]:
+    expected = (n, *(space.shape or ()))
+    if type(actions) is not np.ndarray:
+        actions = _stack_rows(space, actions, n)
+    if actions.shape != expected:
+        raise InvalidAction(
+            f"The action batch has shape {actions.shape}; expected {expected}, one row for each of {n} sub-envs "
+            f"with {space}."
+        )
+    problem = _dtype_problem(space, actions.dtype)
+    if problem is not None:
+        raise InvalidAction(f"The action batch has dtype {actions.dtype}: {problem} (sub-env 0 is the first bad one).")
+    dtype = space.dtype
+    assert dtype is not None
+    with np.errstate(over="ignore"):  # an overflow becomes inf, which is refused below
+        batch: NDArray[Any] = actions.astype(dtype)
+    if dtype.kind == "f":
+        if not np.isfinite(batch).all():
+            slot = int(np.flatnonzero(~np.isfinite(batch.reshape(n, -1)).all(axis=1))[0])
+            raise InvalidAction(f"The action of sub-env {slot} is {actions[slot]}; expected finite numbers.")
+    elif not np.can_cast(actions.dtype, dtype, "safe") and not (batch == actions).all():
+        slot = int(np.flatnonzero((batch != actions).reshape(n, -1).any(axis=1))[0])
+        raise InvalidAction(f"The action of sub-env {slot} is {actions[slot]}, which {dtype} cannot hold.")
+    return batch
+
+
+def _dtype_problem(space: gymnasium.Space[Any], given: np.dtype[Any]) -> str | None:
+    assert space.dtype is not None
+    if space.dtype.kind == "f":
+        return None if given.kind in "fiu" else f"{space} takes floats or ints"
+    if isinstance(space, spaces.MultiBinary) and given.kind == "b":
+        return None
+    return None if given.kind in "iu" else f"{space} takes integers; convert the actions to {space.dtype}"
+
+
+def _stack_rows(space: gymnasium.Space[Any], actions: Any, n: int) -> NDArray[Any]:
+    """A list of per-slot actions as one array; an error names the first slot whose action does not fit."""
+    rows = _check_rows(space, actions, n, f"an array of shape {(n, *(space.shape or ()))} or a list of actions")
+    arrays = []
+    for i, row in enumerate(rows):
+        try:
+            array = np.asarray(row)
+        except (ValueError, TypeError):
+            array = np.empty((), object)
+        if array.shape != space.shape or array.dtype.kind not in "biuf":
+            raise InvalidAction(f"The action of sub-env {i} is {row!r}; expected a member of {space}.")
+        if _dtype_problem(space, array.dtype) is not None:
+            raise InvalidAction(
+                f"The action of sub-env {i} is {row!r} ({array.dtype}): {_dtype_problem(space, array.dtype)}."
+            )
+        arrays.append(array)
+    return np.stack(arrays)
+
+
+def _check_rows(space: gymnasium.Space[Any], actions: Any, n: int, expected: str) -> Sequence[Any]:
+    if not isinstance(actions, (list, tuple)):
+        try:
+            actions = np.asarray(actions)  # also an array of another library
+        except (ValueError, TypeError):
+            actions = np.empty((), object)
+        if actions.ndim == 0:
+            raise InvalidAction(f"The action batch must be {expected}, one for each of {n} sub-envs with {space}.")
+    if len(actions) != n:
+        raise InvalidAction(f"The action batch has {len(actions)} entries; expected {n}, one per sub-env.")
+    return actions
+
+
+def _check_keys(space: spaces.Dict, given: Mapping[str, Any], what: str) -> None:
+    missing, extra = space.spaces.keys() - given.keys(), given.keys() - space.spaces.keys()
+    if missing or extra:
+        raise InvalidAction(
+            f"The keys of {what} do not fit {space}: missing {sorted(missing)}, unknown {sorted(map(str, extra))}."
+        )

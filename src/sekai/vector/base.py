@@ -1,0 +1,222 @@
+"""`VecEnv`: the contract that every backend keeps.
+
+`N` sub-environments, called slots where their state is meant. A backend implements the methods that begin with an
+underscore; the public ones check what was given, keep the bookkeeping of `core.slots` and hand out results.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.core.slots import AutoresetMode, Phase
+from sekai.errors import ResetRequired, VecEnvClosed
+from sekai.seeding import VecSeed
+from sekai.spaces import batch_space, readable
+from sekai.vector.requests import Options, check_options
+from sekai.vector.results import VecResetResult, VecStepResult
+
+AutoresetOptions = Callable[[int, int], Options]
+
+
+class VecEnv(ABC):
+    """`num_envs` copies of an environment, stepped together.
+
+    Attributes:
+        num_envs: number of sub-environments.
+        observation_space: space of one sub-environment's observation.
+        action_space: space of one sub-environment's action.
+        batch_observation_space: space of a batch of observations.
+        batch_action_space: space of a batch of actions.
+        autoreset: when a slot whose episode has ended is reset, see `AutoresetMode`.
+        lost_rows: bool `(num_envs,)`, slots whose last row the caller never saw (an exception, an interrupt).
+        spec: the registry entry it was made from, or None.
+        metadata: `metadata` of the sub-environments.
+        render_mode: how the sub-environments render, or None.
+        closed: whether `close` has been called.
+    """
+
+    num_envs: int
+    observation_space: gymnasium.Space[Any]
+    action_space: gymnasium.Space[Any]
+    batch_observation_space: gymnasium.Space[Any]
+    batch_action_space: gymnasium.Space[Any]
+    autoreset: AutoresetMode
+    lost_rows: NDArray[np.bool_]
+    spec: Any = None
+    metadata: dict[str, Any]
+    render_mode: str | None = None
+    closed: bool = False
+
+    @property
+    def unwrapped(self) -> VecEnv:
+        """The innermost vector environment."""
+        return self
+
+    @abstractmethod
+    def reset(self, *, seed: VecSeed = None, options: Any = None, mask: Any = None) -> VecResetResult:
+        """Start new episodes.
+
+        Args:
+            seed: an int spawns one independent seed per slot; a list gives one seed per slot, None among them
+                continuing that slot's stream; None continues every stream.
+            options: one dict for every slot, or a list with one per slot.
+            mask: bool `(num_envs,)`, the slots to reset; by default all. The others keep their state and their
+                latest row.
+
+        Raises:
+            VecEnvClosed: after `close`.
+            ResetRequired: a slot outside the mask has never been reset; nothing moves.
+            TypeError, ValueError: an argument of the wrong type or length; nothing moves.
+        """
+
+    @abstractmethod
+    def step(self, actions: Any) -> VecStepResult:
+        """Step every slot, as its state and the autoreset mode have it.
+
+        Args:
+            actions: a batch in the shape of `batch_action_space`, or a list with one action per slot.
+
+        Raises:
+            VecEnvClosed: after `close`.
+            ResetRequired: some slot needs a reset first; nothing moves.
+            InvalidAction: the batch does not fit; nothing moves.
+        """
+
+    async def async_reset(self, *, seed: VecSeed = None, options: Any = None, mask: Any = None) -> VecResetResult:
+        """Awaitable `reset`; by default it calls `reset`."""
+        return self.reset(seed=seed, options=options, mask=mask)
+
+    async def async_step(self, actions: Any) -> VecStepResult:
+        """Awaitable `step`; by default it calls `step`."""
+        return self.step(actions)
+
+    @abstractmethod
+    def get_attr(self, name: str) -> list[Any]:
+        """`name` of every sub-environment, looked for through its layers.
+
+        Raises:
+            AttributeError: no layer has it; the message lists close matches.
+        """
+
+    @abstractmethod
+    def set_attr(self, name: str, value: Any) -> None:
+        """Set an existing attribute: one value for every slot, or a list of `num_envs` values.
+
+        Raises:
+            AttributeError: no layer has it, or it cannot be set; nothing is set.
+            ValueError: a list of another length.
+        """
+
+    @abstractmethod
+    def call(self, name: str, *args: Any, **kwargs: Any) -> list[Any]:
+        """Call a method of every sub-environment (or read the attribute when it is not callable)."""
+
+    @abstractmethod
+    def layers(self) -> list[str]:
+        """Class names of the vector wrappers, of this class and of a sub-environment's layers, outermost first."""
+
+    def render(self) -> list[Any]:
+        """One frame per sub-environment, as its `render_mode` has it."""
+        return self.call("render")
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release everything; further calls do nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return self.num_envs
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(num_envs={self.num_envs})"
+
+
+class SlotVecEnv(VecEnv):
+    """Shared state of the backends: spaces, phases, lost rows, options prepared for the next episode.
+
+    Attributes:
+        phase: int8 `(num_envs,)` of `Phase`.
+    """
+
+    def __init__(
+        self,
+        num_envs: int,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        *,
+        autoreset: Any = True,
+        autoreset_options: AutoresetOptions | None = None,
+    ) -> None:
+        if isinstance(num_envs, bool) or not isinstance(num_envs, (int, np.integer)) or num_envs < 1:
+            raise ValueError(f"num_envs is {num_envs!r}; expected an int of at least 1.")
+        self.autoreset = AutoresetMode.parse(autoreset)
+        if autoreset_options is not None and not callable(autoreset_options):
+            raise TypeError(f"autoreset_options is {autoreset_options!r}; expected a function of (slot, episode).")
+        self.num_envs = int(num_envs)
+        self.observation_space = readable(observation_space)
+        self.action_space = readable(action_space)
+        self.batch_observation_space = batch_space(self.observation_space, self.num_envs)
+        self.batch_action_space = batch_space(self.action_space, self.num_envs)
+        self.phase = np.full(self.num_envs, Phase.NEW, np.int8)
+        self.lost_rows = np.zeros(self.num_envs, bool)
+        self._episode = np.full(self.num_envs, -1)
+        self._autoreset_options = autoreset_options
+        self._next_options: list[Options] = [None] * self.num_envs
+        self._unasked: list[int] = []
+
+    def _require_open(self) -> None:
+        if self.closed:
+            raise VecEnvClosed
+
+    def _require_steppable(self) -> None:
+        """Refuse a step while some slot needs a reset; ask again for options that could not be had last time."""
+        self._require_open()
+        if (self.phase == Phase.NEW).any():
+            slots = np.flatnonzero(self.phase == Phase.NEW).tolist()
+            raise ResetRequired(f"sub-envs {slots} need a reset: call reset() before step().")
+        if self._unasked:
+            self._ask_options()
+
+    def _require_rest_started(self, mask: NDArray[np.bool_]) -> None:
+        """Refuse a partial reset that would leave a slot which never began an episode."""
+        left = np.flatnonzero((self.phase == Phase.NEW) & ~mask).tolist()
+        if left:
+            raise ResetRequired(f"sub-envs {left} need a reset and are outside the mask: reset them as well.")
+
+    def _episode_began(self, slot: int) -> None:
+        """Count an episode that has just begun; the options of the next one are asked for by `_ask_options`."""
+        self._episode[slot] += 1
+        if self._autoreset_options is not None and self.autoreset is not AutoresetMode.DISABLED:
+            self._unasked.append(slot)
+
+    def _ask_options(self) -> None:
+        """Prepare the options of the next episodes, in slot order. A slot whose question fails is asked again."""
+        self._unasked = sorted(set(self._unasked))
+        while self._unasked:
+            assert self._autoreset_options is not None
+            slot = self._unasked[0]
+            given = self._autoreset_options(slot, int(self._episode[slot]) + 1)
+            self._next_options[slot] = check_options(given, f"autoreset_options({slot}, ...)")
+            del self._unasked[0]
+
+    def _slot_values(self, value: Any) -> list[Any]:
+        """The values `set_attr` was given, one per slot."""
+        if not isinstance(value, list):
+            return [value] * self.num_envs
+        if len(value) != self.num_envs:
+            raise ValueError(
+                f"set_attr was given a list of {len(value)} values; expected {self.num_envs}, one per sub-env, "
+                "or one value that is no list."
+            )
+        return value

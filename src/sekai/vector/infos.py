@@ -1,0 +1,256 @@
+"""`Infos`: a list of dicts, one per slot, that need not be built until somebody reads one.
+
+Two backings. *Rows* are the dicts themselves (sync, asyncio, process). *Parts* are columns (native): a part is a
+name, the slots it speaks of (None: all) and one value for each of those slots. `infos[i]` makes one dict and keeps
+it; iterating makes all; from then on the dicts are the truth and may be changed by whoever holds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Part:
+    """One key of the infos of some slots.
+
+    Attributes:
+        name: the key.
+        values: one value per slot of `slots`, along the first axis: an array, a list, or an `Infos`
+            for nested dicts.
+        slots: ascending slot indices, or None when the part speaks of every slot.
+    """
+
+    name: str
+    values: Any
+    slots: NDArray[np.intp] | None = None
+
+    def place(self, slot: int) -> int:
+        """Where `values` holds the value of `slot`; -1 where it holds none."""
+        if self.slots is None:
+            return slot
+        place = int(np.searchsorted(self.slots, slot))
+        return place if place < len(self.slots) and self.slots[place] == slot else -1
+
+
+class Infos(Sequence[dict[str, Any]]):
+    """The infos of one call, one dict per slot.
+
+    Args:
+        rows: the dicts, when they exist already.
+        parts: columns, otherwise; a later part of the same name speaks of other slots.
+        num_envs: number of slots; needed with `parts`.
+    """
+
+    __slots__ = ("_num_envs", "_parts", "_rows")
+
+    def __init__(
+        self,
+        rows: Iterable[dict[str, Any]] | None = None,
+        *,
+        parts: Sequence[Part] = (),
+        num_envs: int | None = None,
+    ) -> None:
+        self._parts = tuple(parts)
+        self._rows: list[dict[str, Any] | None] | None = None if rows is None else list(rows)
+        if num_envs is None:
+            if self._rows is None:
+                raise TypeError("Infos needs rows, or parts with num_envs.")
+            num_envs = len(self._rows)
+        self._num_envs = num_envs
+
+    def __len__(self) -> int:
+        return self._num_envs
+
+    @overload
+    def __getitem__(self, index: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[dict[str, Any]]: ...
+    def __getitem__(self, index: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        if isinstance(index, slice):
+            return self._all_rows()[index]
+        slot = range(self._num_envs)[index]
+        if self._rows is None:
+            self._rows = [None] * self._num_envs
+        row = self._rows[slot]
+        if row is None:
+            row = self._rows[slot] = self._make_row(slot)
+        return row
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self._all_rows())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, (Infos, list, tuple)):
+            return NotImplemented
+        return len(self) == len(other) and all(map(same_value, self, other))
+
+    __hash__ = None  # type: ignore[assignment]  # a list of dicts is not hashable either
+
+    def __repr__(self) -> str:
+        return repr(self._all_rows())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Infos, (self._all_rows(),)
+
+    @property
+    def columns(self) -> dict[str, tuple[NDArray[Any], NDArray[np.bool_]]]:
+        """`{name: (values, present)}`, both with a leading axis of slots.
+
+        Where `present` is False the value means nothing. Values that do not stack (dicts, strings of changing
+        types, arrays of different shapes) come as an object array.
+        """
+        if self._rows is not None or not all(isinstance(part.values, (np.ndarray, list)) for part in self._parts):
+            return _columns_of(self._all_rows())
+        merged: dict[str, list[Part]] = {}
+        for part in self._parts:
+            merged.setdefault(part.name, []).append(part)
+        return {name: _spread(parts, self._num_envs) for name, parts in merged.items()}
+
+    def dense_columns(self) -> dict[str, NDArray[Any]] | None:
+        """The columns that every slot has, without a copy; None when dicts have been made."""
+        if self._rows is not None:
+            return None
+        return {part.name: part.values for part in self._parts if part.slots is None}
+
+    def _make_row(self, slot: int) -> dict[str, Any]:
+        row = {}
+        for part in self._parts:
+            place = part.place(slot)
+            if place >= 0:
+                row[part.name] = _item(part.values, place)
+        return row
+
+    def _all_rows(self) -> list[dict[str, Any]]:
+        rows = self._rows
+        if rows is None or None in rows:
+            made = self._make_rows()
+            if rows is not None:
+                made = [new if kept is None else kept for kept, new in zip(rows, made, strict=True)]
+            self._rows = rows = list(made)
+        return rows  # type: ignore[return-value]  # no None is left
+
+    def _make_rows(self) -> list[dict[str, Any]]:
+        dense = [part for part in self._parts if part.slots is None]
+        if dense:
+            names = [part.name for part in dense]
+            rows = [dict(zip(names, values, strict=True)) for values in zip(*map(_items, dense), strict=True)]
+        else:
+            rows = [{} for _ in range(self._num_envs)]
+        for part in self._parts:
+            if part.slots is not None:
+                for slot, value in zip(part.slots.tolist(), _items(part), strict=True):
+                    rows[slot][part.name] = value
+        return rows
+
+
+def stack_infos(infos: Infos | Sequence[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:
+    """Stack the keys that every sub-environment's info has, each to an array with a leading slot axis.
+
+    Keys keep the order of the first slot. On columns nothing is copied.
+
+        >>> stack_infos([{"t": 1, "a": 0}, {"t": 2}])
+        {'t': array([1, 2])}
+    """
+    if isinstance(infos, Infos):
+        dense = infos.dense_columns()
+        if dense is not None and len(dense) == len(infos._parts):
+            return dense
+    rows = list(infos)
+    if not rows:
+        return {}
+    return {
+        name: stack([row[name] for row in rows])
+        for name in rows[0]
+        if all(name in row for row in rows)
+    }
+
+
+def stack(values: list[Any]) -> NDArray[Any]:
+    """An array with one entry per value: numbers, dates, strings and equally shaped arrays stack, the rest are objects."""
+    kinds = {_stack_kind(value) for value in values}
+    if len(kinds) == 1 and None not in kinds:
+        return np.array(values)
+    column = np.empty(len(values), object)
+    for i, value in enumerate(values):
+        column[i] = value
+    return column
+
+
+def _stack_kind(value: Any) -> Any:
+    """Values of equal kind stack without changing what they are; None is for those that never do."""
+    if isinstance(value, np.ndarray):
+        return (value.shape, value.dtype) if value.dtype.kind != "O" else None
+    if isinstance(value, (bool, np.bool_)):
+        return "bool"
+    if isinstance(value, (int, float, np.integer, np.floating)):
+        return "number"
+    if isinstance(value, np.datetime64):
+        return value.dtype
+    return str if isinstance(value, str) else None
+
+
+def same_value(a: Any, b: Any) -> bool:
+    """Whether two info values are equal, arrays by their entries, NaN equal to itself."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        a, b = np.asarray(a), np.asarray(b)
+        return a.shape == b.shape and bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc" and b.dtype.kind in "fc"))
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(same_value(a[key], b[key]) for key in a)
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return len(a) == len(b) and all(map(same_value, a, b))
+    return bool(a == b) or (a != a and b != b)
+
+
+def _items(part: Part) -> Sequence[Any]:
+    """All values of a part, as they stand in the dicts: Python scalars, dates, arrays of their own."""
+    values = part.values
+    if not isinstance(values, np.ndarray):
+        return values  # type: ignore[no-any-return]  # a list or an Infos
+    # tolist() would turn dates into ints or datetimes, and rows into nested lists
+    return values.tolist() if values.ndim == 1 and values.dtype.kind not in "mM" else list(values.copy())
+
+
+def _item(values: Any, place: int) -> Any:
+    value = values[place]
+    if not isinstance(values, np.ndarray):
+        return value
+    if values.ndim > 1:
+        return value.copy()
+    return value.item() if isinstance(value, np.generic) and values.dtype.kind not in "mM" else value
+
+
+def _spread(parts: list[Part], n: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """The parts of one name as a column over all slots."""
+    if len(parts) == 1 and parts[0].slots is None and isinstance(parts[0].values, np.ndarray):
+        return parts[0].values, np.ones(n, bool)
+    rows: list[Any] = [None] * n
+    present = np.zeros(n, bool)
+    for part in parts:
+        slots = np.arange(n) if part.slots is None else part.slots
+        present[slots] = True
+        for slot, value in zip(slots.tolist(), _items(part), strict=True):
+            rows[slot] = value
+    return _fill(rows, present), present
+
+
+def _columns_of(rows: list[dict[str, Any]]) -> dict[str, tuple[NDArray[Any], NDArray[np.bool_]]]:
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = {}
+    for name in names:
+        present = np.array([name in row for row in rows], bool)
+        columns[name] = (_fill([row.get(name) for row in rows], present), present)
+    return columns
+
+
+def _fill(rows: list[Any], present: NDArray[np.bool_]) -> NDArray[Any]:
+    """Values of the slots that have them, stacked; the entries of the others mean nothing."""
+    given = stack([value for value, has in zip(rows, present, strict=True) if has])
+    filled = np.zeros((len(rows), *given.shape[1:]), given.dtype)
+    filled[present] = given
+    return filled

@@ -1,0 +1,459 @@
+"""`NativeVecEnv`: all sub-environments at once, with array operations, in this process.
+
+A subclass keeps the state of all slots in arrays with a leading `num_envs` axis and implements three hooks,
+`_reset_envs`, `_observe` and `_step`. The base class does the rest: seeding, options, autoreset in every mode, the
+time limit, infos, lost rows, closing. One generator, `self.rng`, serves all slots.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.core.env import missing_attribute
+from sekai.core.slots import AutoresetMode, Call, Phase, RowKind, calls_of, kinds_of, phases_after
+from sekai.errors import InvalidObservation
+from sekai.seeding import Seed, VecSeed, check_seed, slot_seeds
+from sekai.spaces import copy_batch, read_row
+from sekai.vector.actions import check_actions
+from sekai.vector.base import AutoresetOptions, SlotVecEnv
+from sekai.vector.infos import Infos, Part
+from sekai.vector.outputs import check_batch, check_column, check_info
+from sekai.vector.requests import ResetRequest, reset_request
+from sekai.vector.results import VecResetResult, VecStepResult
+from sekai.wrappers.time import check_max_episode_steps
+
+F = TypeVar("F")
+Indices = NDArray[np.intp]
+_FIXED = frozenset(
+    "num_envs observation_space action_space batch_observation_space batch_action_space autoreset metadata "
+    "closed phase frozen lost_rows spec unwrapped elapsed_steps".split()
+)
+
+
+def shared(member: F) -> F:
+    """Mark a method or property of a native env whose value is the same for every sub-environment.
+
+    `get_attr` and `call` then repeat the whole value, even an array whose length happens to be `num_envs`. Works
+    above or below `@property`.
+    """
+    function = member.fget if isinstance(member, property) else member
+    function.__sekai_shared__ = True  # type: ignore[union-attr]  # functions take attributes
+    return member
+
+
+class NativeVecEnv(SlotVecEnv):
+    """Base class of native vector environments.
+
+    Args:
+        num_envs: number of slots.
+        observation_space: space of one sub-environment's observation.
+        action_space: space of one sub-environment's action.
+        autoreset: as for `SyncVecEnv`.
+        max_episode_steps: truncate every episode after so many steps and report `infos[i]["elapsed_steps"]`.
+        autoreset_options: as for `SyncVecEnv`.
+
+    Attributes:
+        rng: the one generator.
+        frozen: bool `(num_envs,)`, slots that have ended and wait for a reset: `_step` may leave them as they are.
+        elapsed_steps: int `(num_envs,)`, steps taken in the current episode.
+        max_episode_steps: the time limit, or None.
+    """
+
+    def __init__(
+        self,
+        num_envs: int,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        *,
+        autoreset: Any = True,
+        max_episode_steps: int | None = None,
+        autoreset_options: AutoresetOptions | None = None,
+    ) -> None:
+        super().__init__(
+            num_envs, observation_space, action_space, autoreset=autoreset, autoreset_options=autoreset_options
+        )
+        self.max_episode_steps = None if max_episode_steps is None else check_max_episode_steps(max_episode_steps)
+        self.metadata = {**getattr(type(self), "metadata", {}), "autoreset_mode": self.autoreset}
+        self.frozen = np.zeros(self.num_envs, bool)
+        self.elapsed_steps = np.zeros(self.num_envs, np.int64)
+        self._rng: np.random.Generator | None = None
+        self._last_actions: Any = None
+        self._flags = np.zeros((2, self.num_envs), bool)  # terminated, truncated of the latest rows
+        self._held: Any = None  # last rows of frozen slots, in a batch
+        self._steps_in_info = self.max_episode_steps is not None
+        self._unchecked = {"_observe", "_step", "_reset_infos"}
+
+    # ---- what a subclass implements ------------------------------------------------------------
+
+    def _reset_envs(self, indices: Indices, options: list[dict[str, Any] | None]) -> None:
+        """(Re)initialise the slots in `indices`, with one options dict or None per index."""
+        raise NotImplementedError(f"{type(self).__name__} must implement _reset_envs(indices, options).")
+
+    def _observe(self) -> Any:
+        """The observations of all slots, as new arrays `(num_envs, *shape)`."""
+        raise NotImplementedError(f"{type(self).__name__} must implement _observe().")
+
+    def _step(self, actions: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
+        """Advance every slot; return new arrays `(rewards, terminated, truncated, infos)`.
+
+        The first three have shape `(num_envs,)`, the infos are a dict of arrays with a leading `num_envs` axis.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must implement _step(actions).")
+
+    def _reset_infos(self, indices: Indices) -> dict[str, Any]:
+        """Optional: infos of slots just reset, a dict of arrays with a leading axis of `len(indices)`."""
+        return {}
+
+    def _observe_rows(self, indices: Indices, out: Any) -> None:
+        """Optional: write the observations of the slots in `indices` into the batch `out`, made by `_observe`.
+
+        Saves a second full `_observe` in calls in which episodes end.
+        """
+        raise NotImplementedError
+
+    def _check_options(self, indices: Indices, options: list[dict[str, Any] | None]) -> None:
+        """Optional: raise for options that `_reset_envs` would refuse, before anything moves."""
+
+    # ---- reset ---------------------------------------------------------------------------------
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """The generator of all slots, made from entropy when it is first used without a seed."""
+        if self._rng is None:
+            self._rng = np.random.default_rng()
+        return self._rng
+
+    def reset(self, *, seed: VecSeed = None, options: Any = None, mask: Any = None) -> VecResetResult:
+        """Start new episodes; see `VecEnv.reset`.
+
+        The slots share one generator: an int seeds it, a list of `num_envs` seeds is combined into one seed.
+
+        Raises:
+            ValueError: a seed together with a partial mask, since the other slots use the same generator.
+        """
+        self._require_open()
+        request = reset_request(None, options, mask, self.num_envs)
+        self._require_rest_started(request.mask)
+        self._check_native_seed(seed, request)
+        if not request.slots:
+            return self._reset_result(request, {})
+        indices = np.array(request.slots)
+        chosen = [request.options[slot] for slot in request.slots]
+        self._check_options(indices, chosen)
+        before = self._rng, None if self._rng is None else self._rng.bit_generator.state
+        try:
+            self._seed(seed)
+            self._reset_envs(indices, chosen)
+            infos = self._checked_reset_infos(indices)
+        except BaseException:
+            self._rng, state = before
+            if self._rng is not None:
+                self._rng.bit_generator.state = state
+            raise
+        self._begin_episodes(indices)
+        self.lost_rows[indices] = False
+        self._ask_options()
+        return self._reset_result(request, infos)
+
+    def _check_native_seed(self, seed: VecSeed, request: ResetRequest) -> None:
+        slot_seeds(seed, self.num_envs)
+        if seed is not None and not request.mask.all():
+            raise ValueError(
+                "A seed together with a partial mask would also change the stream of the slots outside the mask, "
+                "since a native env has one generator; leave the seed out, or reset every slot."
+            )
+
+    def _seed(self, seed: VecSeed) -> None:
+        if seed is None:
+            return
+        if isinstance(seed, (int, np.integer)):
+            self._rng = np.random.default_rng(int(seed))
+            return
+        entries = [check_seed(entry) for entry in seed]
+        if any(entry is not None for entry in entries):
+            self._rng = np.random.default_rng(np.random.SeedSequence([self._entropy(entry) for entry in entries]))
+
+    def _entropy(self, seed: Seed) -> int:
+        """What one entry of a list of seeds contributes to the combined seed."""
+        if isinstance(seed, int):
+            return seed
+        return int((self.rng if seed is None else seed).integers(2**63))
+
+    def _begin_episodes(self, indices: Indices) -> None:
+        self.phase[indices] = Phase.LIVE
+        self.frozen[indices] = False
+        self.elapsed_steps[indices] = 0
+        self._flags[:, indices] = False
+        for slot in indices.tolist():
+            self._episode_began(slot)
+
+    def _reset_result(self, request: ResetRequest, infos: dict[str, Any]) -> VecResetResult:
+        waiting = self.phase >= Phase.WAITING
+        slots = None if len(request.slots) == self.num_envs else np.array(request.slots, np.intp)
+        parts = [Part(name, values, slots) for name, values in infos.items()]
+        return VecResetResult(
+            self._observations(waiting), Infos(parts=parts, num_envs=self.num_envs), waiting.copy()
+        )
+
+    def _observations(self, held: NDArray[np.bool_] | None = None) -> Any:
+        """The observations of all slots, those of `held` slots as they were when their episode ended."""
+        batch = self._observe()
+        if "_observe" in self._unchecked:
+            check_batch(self.observation_space, batch, self.num_envs, f"{type(self).__name__}._observe()")
+            self._unchecked.discard("_observe")
+        if held is not None and held.any():
+            batch = copy_batch(self.observation_space, batch)
+            _assign(batch, self._held, np.flatnonzero(held))
+        return batch
+
+    def _observe_again(self, indices: Indices, batch: Any, held: NDArray[np.bool_] | None = None) -> Any:
+        """The batch after the slots in `indices` were reset."""
+        if type(self)._observe_rows is NativeVecEnv._observe_rows:
+            return self._observations(held)
+        self._observe_rows(indices, batch)
+        return batch
+
+    def _checked_reset_infos(self, indices: Indices) -> dict[str, Any]:
+        infos = self._reset_infos(indices)
+        if infos and "_reset_infos" in self._unchecked:
+            for name, values in infos.items():
+                check_info(values, len(indices), f"{type(self).__name__}._reset_infos()[{name!r}]")
+            self._unchecked.discard("_reset_infos")
+        return infos
+
+    # ---- step ----------------------------------------------------------------------------------
+
+    def step(self, actions: Any) -> VecStepResult:
+        """Step all slots; see `VecEnv.step`."""
+        self._require_steppable()
+        batch = check_actions(self.action_space, actions, self.num_envs)
+        resting = self.frozen.any()
+        calls = calls_of(self.phase) if resting else None
+        if calls is not None:
+            self._repeat_actions(batch, calls != Call.STEP)
+        seen = self.lost_rows
+        self.lost_rows = np.ones(self.num_envs, bool) if calls is None else seen | (calls != Call.HOLD)
+        self._last_actions = batch
+        rewards, terminated, truncated, infos = self._checked_step(batch)
+        parts = [Part(name, values) for name, values in infos.items()]
+        if calls is None:
+            self.elapsed_steps += 1
+        else:
+            stepped = calls == Call.STEP
+            self.elapsed_steps += stepped
+            rewards = np.where(stepped, rewards, 0.0)
+            terminated = np.where(stepped, terminated, False)
+            truncated = np.where(stepped, truncated, False)
+            slots = np.flatnonzero(stepped)
+            parts = [Part(name, np.asarray(values)[slots], slots) for name, values in infos.items()]
+        if self.max_episode_steps is not None:
+            limit = self.elapsed_steps >= self.max_episode_steps
+            truncated = truncated | (limit if calls is None else limit & stepped)
+            steps = self.elapsed_steps.copy() if calls is None else self.elapsed_steps[slots]
+            parts.append(Part("elapsed_steps", steps, None if calls is None else slots))
+        ended = terminated | truncated
+        if calls is None and not ended.any() and not seen.any():
+            return self._result(self._observations(), rewards, terminated, truncated, parts, ended, seen)
+        return self._step_with_ends(calls, rewards, terminated, truncated, parts, ended, seen)
+
+    def _step_with_ends(
+        self,
+        calls: NDArray[np.int8] | None,
+        rewards: NDArray[np.float64],
+        terminated: NDArray[np.bool_],
+        truncated: NDArray[np.bool_],
+        parts: list[Part],
+        ended: NDArray[np.bool_],
+        seen: NDArray[np.bool_],
+    ) -> VecStepResult:
+        """The rest of a step in which an episode ends, a slot waits or is frozen, or a row was lost."""
+        if calls is None:
+            calls = np.full(self.num_envs, Call.STEP, np.int8)
+        held = calls == Call.HOLD
+        batch = self._observations(held)
+        finished = np.flatnonzero(ended)
+        resetting = np.flatnonzero(calls == Call.RESET)
+        if self.autoreset is AutoresetMode.SAME_STEP:
+            if len(finished):
+                batch, parts = self._restart(finished, batch, parts)
+        else:
+            if len(resetting):
+                infos = self._restart_episodes(resetting)
+                batch = self._observe_again(resetting, batch, held)
+                parts = [*parts, *(Part(name, values, resetting) for name, values in infos.items())]
+            if len(finished):
+                self._hold(finished, batch)
+        phase = phases_after(calls, ended, self.autoreset)
+        self.phase[:] = phase
+        self.frozen = phase >= Phase.WAITING
+        self._flags[:, resetting] = False
+        terminated, truncated = np.where(held, self._flags, (terminated, truncated))
+        self._flags = np.stack((terminated, truncated))
+        kind = kinds_of(calls, terminated, truncated, seen)
+        return self._result(batch, rewards, terminated, truncated, parts, ended, seen, kind)
+
+    def _restart(self, finished: Indices, batch: Any, parts: list[Part]) -> tuple[Any, list[Part]]:
+        """Start the next episode of slots that ended in this call; keep their terminal rows and infos."""
+        final = [read_row(self.observation_space, batch, slot) for slot in finished.tolist()]
+        final_infos = _TakenInfos(Infos(parts=parts, num_envs=self.num_envs), finished)
+        infos = self._restart_episodes(finished)
+        batch = self._observe_again(finished, batch)
+        reset_infos = Infos(parts=[Part(name, values) for name, values in infos.items()], num_envs=len(finished))
+        return batch, [
+            *parts,
+            Part("final_observation", final, finished),
+            Part("final_info", final_infos, finished),
+            Part("reset_info", reset_infos, finished),
+        ]
+
+    def _restart_episodes(self, indices: Indices) -> dict[str, Any]:
+        self.phase[indices] = Phase.NEW  # until the reset has succeeded
+        self._reset_envs(indices, [self._next_options[slot] for slot in indices.tolist()])
+        infos = self._checked_reset_infos(indices)
+        self._begin_episodes(indices)
+        return infos
+
+    def _hold(self, finished: Indices, batch: Any) -> None:
+        """Keep the last rows of slots that wait for a reset."""
+        if self._held is None:
+            self._held = copy_batch(self.observation_space, batch)
+        else:
+            _assign(self._held, batch, finished)
+
+    def _result(
+        self,
+        batch: Any,
+        rewards: NDArray[np.float64],
+        terminated: NDArray[np.bool_],
+        truncated: NDArray[np.bool_],
+        parts: list[Part],
+        ended: NDArray[np.bool_],
+        seen: NDArray[np.bool_],
+        kind: NDArray[np.int8] | None = None,
+    ) -> VecStepResult:
+        if self._unasked:
+            self._ask_options()
+        self.lost_rows = np.zeros(self.num_envs, bool)
+        return VecStepResult(
+            batch,
+            rewards,
+            terminated,
+            truncated,
+            Infos(parts=parts, num_envs=self.num_envs),
+            kind=np.full(self.num_envs, RowKind.STEP, np.int8) if kind is None else kind,
+            ended=ended,
+            space=self.observation_space,
+        )
+
+    def _checked_step(self, actions: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
+        rewards, terminated, truncated, infos = self._step(actions)
+        if "_step" in self._unchecked:
+            hook, n = f"{type(self).__name__}._step()", self.num_envs
+            check_column(rewards, n, "fiu", f"{hook}: rewards")
+            check_column(terminated, n, "b", f"{hook}: terminated")
+            check_column(truncated, n, "b", f"{hook}: truncated")
+            if not isinstance(infos, dict):
+                raise InvalidObservation(f"{hook}: infos is {infos!r}; expected a dict of arrays.")
+            for name, values in infos.items():
+                check_info(values, n, f"{hook}: infos[{name!r}]")
+            self._unchecked.discard("_step")
+        if rewards.dtype != np.float64:
+            rewards = rewards.astype(np.float64)
+        return rewards, terminated, truncated, infos
+
+    def _repeat_actions(self, batch: Any, resting: NDArray[np.bool_]) -> None:
+        """Hand slots that are not stepped their last action again, so that what the caller gave them is ignored."""
+        if self._last_actions is not None:
+            _assign(batch, self._last_actions, np.flatnonzero(resting))
+
+    # ---- reaching the slots --------------------------------------------------------------------
+
+    def get_attr(self, name: str) -> list[Any]:
+        """`name` of this object: an array with a leading `num_envs` axis is split, anything else repeated.
+
+        Arrays are copies.
+        """
+        self._require_open()
+        owner = self._owner(name)
+        return self._split(getattr(owner, name), self._is_shared(owner, name))
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> list[Any]:
+        """Call `name` of this object (or read it when it is not callable) and split the result like `get_attr`."""
+        self._require_open()
+        owner = self._owner(name)
+        value = getattr(owner, name)
+        return self._split(value(*args, **kwargs) if callable(value) else value, self._is_shared(owner, name))
+
+    def set_attr(self, name: str, value: Any) -> None:
+        """Set an existing attribute: a list of `num_envs` values is stored as one array, anything else as it is."""
+        self._require_open()
+        owner = self._owner(name)
+        if name in _FIXED or callable(getattr(type(owner), name, None)):
+            raise AttributeError(f"{name!r} of {self} cannot be set.")
+        setattr(owner, name, np.array(self._slot_values(value)) if isinstance(value, list) else value)
+
+    def _owner(self, name: str) -> Any:
+        """The object that has `name`."""
+        if not hasattr(self, name):
+            raise missing_attribute(name, dir(self), self)
+        return self
+
+    @staticmethod
+    def _is_shared(owner: Any, name: str) -> bool:
+        member = getattr(type(owner), name, None)
+        return hasattr(member.fget if isinstance(member, property) else member, "__sekai_shared__")
+
+    def _split(self, value: Any, whole: bool) -> list[Any]:
+        if isinstance(value, np.ndarray):
+            if not whole and value.ndim and len(value) == self.num_envs:
+                return value.tolist() if value.ndim == 1 and value.dtype.kind not in "mM" else list(value.copy())
+            return [value.copy() for _ in range(self.num_envs)]
+        return [value] * self.num_envs
+
+    def layers(self) -> list[str]:
+        """This class: a native env has no sub-environment objects."""
+        return [type(self).__name__]
+
+    def render(self) -> list[Any]:
+        """A native env does not render."""
+        raise NotImplementedError(f"{self} does not render; make it with vectorization_mode='sync'.")
+
+    def close(self) -> None:
+        """Mark as closed; a subclass that holds resources releases them and calls this."""
+        self.closed = True
+
+
+class _TakenInfos:
+    """The infos of some slots, built only when one is read; values of a `Part`."""
+
+    def __init__(self, infos: Infos, slots: Indices) -> None:
+        self._infos, self._slots = infos, slots
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def __getitem__(self, place: int) -> dict[str, Any]:
+        return self._infos[int(self._slots[place])]
+
+    def __iter__(self) -> Any:
+        return (self[place] for place in range(len(self)))
+
+
+def _assign(target: Any, source: Any, indices: Indices) -> None:
+    """Copy some rows from one batch to another of the same structure."""
+    if isinstance(target, dict):
+        for key, part in target.items():
+            _assign(part, source[key], indices)
+    elif isinstance(target, tuple):
+        for part, rows in zip(target, source, strict=True):
+            _assign(part, rows, indices)
+    elif isinstance(target, np.ndarray):
+        target[indices] = source[indices]
+    else:
+        for slot in indices.tolist():
+            target[slot] = source[slot]
+

@@ -1,0 +1,56 @@
+"""Checks of what the hooks of a native env return, made once per hook."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from sekai.errors import InvalidObservation
+from sekai.spaces import has_fixed_size
+
+
+def check_batch(space: gymnasium.Space[Any], batch: Any, n: int, hook: str) -> None:
+    """Raise `InvalidObservation`, naming the hook, unless `batch` has the structure, shapes and dtypes of `space`."""
+    if isinstance(space, gymnasium.spaces.Dict):
+        if not isinstance(batch, dict) or batch.keys() != space.spaces.keys():
+            given = sorted(batch) if isinstance(batch, dict) else type(batch).__name__
+            raise InvalidObservation(f"{hook} returned {given}; expected a dict with keys {sorted(space.spaces)}.")
+        for key, part in space.spaces.items():
+            check_batch(part, batch[key], n, f"{hook}[{key!r}]")
+    elif isinstance(space, gymnasium.spaces.Tuple):
+        if not isinstance(batch, tuple) or len(batch) != len(space.spaces):
+            raise InvalidObservation(f"{hook} returned {type(batch).__name__}; expected {len(space.spaces)} parts.")
+        for i, part in enumerate(space.spaces):
+            check_batch(part, batch[i], n, f"{hook}[{i}]")
+    elif has_fixed_size(space):
+        expected = (n, *(space.shape or ()))
+        if not isinstance(batch, np.ndarray) or batch.shape != expected or batch.dtype != space.dtype:
+            raise InvalidObservation(
+                f"{hook} returned {describe(batch)}; expected an array of shape {expected} and dtype {space.dtype}."
+            )
+    elif not isinstance(batch, (tuple, list)) or len(batch) != n:
+        raise InvalidObservation(f"{hook} returned {describe(batch)}; expected {n} samples of {space}.")
+
+
+def check_column(values: Any, n: int, kinds: str, what: str) -> None:
+    """Raise `InvalidObservation` unless `values` is an array `(n,)` of one of the dtype kinds."""
+    if not isinstance(values, np.ndarray) or values.shape != (n,) or values.dtype.kind not in kinds:
+        expected = "bool" if kinds == "b" else "float64"
+        raise InvalidObservation(
+            f"{what} is {describe(values)}; expected an array of shape {(n,)} and dtype {expected}."
+        )
+
+
+def check_info(values: Any, n: int, what: str) -> None:
+    """Raise `InvalidObservation` unless `values` is an array with a leading axis of `n`."""
+    if not isinstance(values, np.ndarray) or values.ndim == 0 or len(values) != n:
+        raise InvalidObservation(f"{what} is {describe(values)}; expected an array with a leading axis of {n}.")
+
+
+def describe(value: Any) -> str:
+    """Type, and for an array shape and dtype."""
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {value.shape} and dtype {value.dtype}"
+    return f"{value!r} ({type(value).__name__})"

@@ -1,0 +1,156 @@
+"""What `step` and `reset` of a vector environment return.
+
+Shapes: `N` sub-environments. Both classes unpack, index and have the length of gymnasium's vector tuples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.core.slots import RowKind
+from sekai.spaces import read_row
+from sekai.vector.infos import Infos
+
+
+class VecStepResult:
+    """One row per sub-environment. Unpacks as `observations, rewards, terminated, truncated, infos`.
+
+    Attributes:
+        observations: batch of observations, an array `(N, *shape)` or a dict or tuple of arrays.
+        rewards: float64 `(N,)`.
+        terminated: bool `(N,)`.
+        truncated: bool `(N,)`.
+        infos: one dict per sub-environment, see `Infos`.
+        kind: int8 `(N,)` of `RowKind`: what each row is.
+        ended: bool `(N,)`: slots whose episode ended in this very call (a frozen slot ended in an earlier one).
+        space: observation space of one sub-environment, which says how `observations` are batched.
+    """
+
+    __slots__ = ("ended", "infos", "kind", "observations", "rewards", "space", "terminated", "truncated")
+
+    def __init__(
+        self,
+        observations: Any,
+        rewards: NDArray[np.float64],
+        terminated: NDArray[np.bool_],
+        truncated: NDArray[np.bool_],
+        infos: Infos,
+        *,
+        kind: NDArray[np.int8],
+        ended: NDArray[np.bool_],
+        space: gymnasium.Space[Any],
+    ) -> None:
+        self.observations = observations
+        self.rewards = rewards
+        self.terminated = terminated
+        self.truncated = truncated
+        self.infos = infos
+        self.kind = kind
+        self.ended = ended
+        self.space = space
+
+    @property
+    def dones(self) -> NDArray[np.bool_]:
+        """`terminated | truncated`, bool `(N,)`."""
+        return self.terminated | self.truncated
+
+    @property
+    def valid(self) -> NDArray[np.bool_]:
+        """Rows that are transitions: the action given was executed. Bool `(N,)`."""
+        valid: NDArray[np.bool_] = self.kind <= RowKind.TRUNCATED
+        return valid
+
+    def final_observation(self, slot: int) -> Any:
+        """The last observation of the episode that ended in `slot` in this call, in every autoreset mode.
+
+        Raises:
+            LookupError: no episode ended there in this call.
+        """
+        info = self._ended_info(slot)
+        if "final_observation" in info:
+            return info["final_observation"]
+        return read_row(self.space, self.observations, slot)
+
+    def final_info(self, slot: int) -> dict[str, Any]:
+        """The info of the step that ended the episode in `slot` in this call, in every autoreset mode.
+
+        Raises:
+            LookupError: no episode ended there in this call.
+        """
+        info = self._ended_info(slot)
+        final: dict[str, Any] = info.get("final_info", info)
+        return final
+
+    def _ended_info(self, slot: int) -> dict[str, Any]:
+        if not self.ended[slot]:
+            ended = np.flatnonzero(self.ended).tolist()
+            raise LookupError(
+                f"No episode of sub-env {slot} ended in this call (ended: {ended}); look at `ended` first."
+            )
+        return self.infos[slot]
+
+    def replace(self, **changes: Any) -> VecStepResult:
+        """A copy with some fields changed; the others are shared."""
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        unknown = changes.keys() - fields.keys()
+        if unknown:
+            raise TypeError(f"VecStepResult has no field {sorted(unknown)}; it has {sorted(fields)}.")
+        return VecStepResult(**{**fields, **changes})
+
+    def _tuple(self) -> tuple[Any, ...]:
+        return self.observations, self.rewards, self.terminated, self.truncated, self.infos
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._tuple())
+
+    def __len__(self) -> int:
+        return 5
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._tuple()[index]
+
+    def __repr__(self) -> str:
+        fields = ("observations", "rewards", "terminated", "truncated", "infos", "kind")
+        return f"VecStepResult({', '.join(f'{name}={getattr(self, name)!r}' for name in fields)})"
+
+
+class VecResetResult:
+    """First observations. Unpacks as `observations, infos`.
+
+    Attributes:
+        observations: batch of observations; slots outside a mask keep their latest row.
+        infos: one dict per sub-environment; `{}` for slots outside a mask.
+        dones: bool `(N,)`: slots that have ended and were not reset by this call; all False after a full reset.
+    """
+
+    __slots__ = ("dones", "infos", "observations")
+
+    def __init__(self, observations: Any, infos: Infos, dones: NDArray[np.bool_]) -> None:
+        self.observations = observations
+        self.infos = infos
+        self.dones = dones
+
+    def replace(self, **changes: Any) -> VecResetResult:
+        """A copy with some fields changed; the others are shared."""
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        unknown = changes.keys() - fields.keys()
+        if unknown:
+            raise TypeError(f"VecResetResult has no field {sorted(unknown)}; it has {sorted(fields)}.")
+        return VecResetResult(**{**fields, **changes})
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.observations, self.infos))
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: Any) -> Any:
+        return (self.observations, self.infos)[index]
+
+    def __repr__(self) -> str:
+        return f"VecResetResult(observations={self.observations!r}, infos={self.infos!r}, dones={self.dones!r})"

@@ -1,0 +1,170 @@
+"""What runs in a worker process: a `SyncVecEnv` over a share of the slots, answering numbered requests.
+
+A request is `(number, command, payload)`, answered by a `Reply` that bears the number, so that the reply to a call
+which was interrupted can be told from the one that is waited for. Every reply says in which phase and episode each
+slot of the share is now. Failures travel as data, since an exception may not pickle.
+"""
+
+from __future__ import annotations
+
+import pickle
+import signal
+import traceback
+from collections.abc import Iterable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.vector.blame import blamed_slot
+from sekai.vector.requests import Options, ResetRequest
+from sekai.vector.serial import EnvFactory, SyncVecEnv
+
+
+#: observations, rewards, terminated, truncated, infos, kind, ended of a share
+StepColumns = tuple[Any, Any, Any, Any, list[dict[str, Any]], Any, Any]
+#: observations, infos, dones of a share
+ResetColumns = tuple[Any, list[dict[str, Any]], Any]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The answer to one request.
+
+    Attributes:
+        number: of the request.
+        value: what the command returned, or a `Failure`.
+        phase: phase of each slot of the share, int8.
+        episode: episodes begun by each slot of the share since construction, less one.
+    """
+
+    number: int
+    value: Any
+    phase: NDArray[np.int8]
+    episode: NDArray[np.int_]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An exception of a worker.
+
+    Attributes:
+        slot: index of the sub-environment that raised it, None when no single one is to blame.
+        kind: class name of the exception.
+        message: its text.
+        trace: its formatted traceback.
+    """
+
+    slot: int | None
+    kind: str
+    message: str
+    trace: str
+
+    @classmethod
+    def of(cls, error: BaseException) -> Failure:
+        """Describe an exception."""
+        return cls(blamed_slot(error), type(error).__name__, str(error), "".join(traceback.format_exception(error)))
+
+
+@dataclass(frozen=True)
+class StepRequest:
+    """Actions of the share, and options prepared for the next episodes of some of its slots."""
+
+    actions: Any
+    next_options: dict[int, Options]
+
+
+class Share(SyncVecEnv):
+    """The slots of one worker, commanded by name."""
+
+    def __init__(self, env_fns: Iterable[EnvFactory], first_slot: int, autoreset: str) -> None:
+        self.first_slot = first_slot
+        super().__init__(env_fns, autoreset=autoreset)
+
+    def run_facts(self, _: None) -> dict[str, Any]:
+        """What the caller has to know of the share."""
+        return {
+            "spaces": [(env.observation_space, env.action_space) for env in self.envs],
+            "metadata": self.envs[0].metadata,
+            "render_mode": self.render_mode,
+            "layers": self.layers()[1:],
+        }
+
+    def run_step(self, request: StepRequest) -> StepColumns:
+        """Step every slot of the share."""
+        for slot, options in request.next_options.items():
+            self._next_options[slot] = options
+        result = self.step(request.actions)
+        return (*result[:4], list(result.infos), result.kind, result.ended)
+
+    def run_check_options(self, request: ResetRequest) -> None:
+        """Refuse options before anything moves, here or in another worker."""
+        self._check_options(request)
+
+    def run_reset(self, request: ResetRequest) -> ResetColumns:
+        """Reset the masked slots of the share."""
+        result = self.reset(seed=request.seeds, options=request.options, mask=request.mask)
+        return result.observations, list(result.infos), result.dones
+
+    def run_get_attr(self, name: str) -> list[Any]:
+        """Read an attribute of every slot."""
+        return self.get_attr(name)
+
+    def run_find_attr(self, name: str) -> None:
+        """Raise when the attribute does not exist, before it is set anywhere."""
+        self.get_attr(name)
+
+    def run_set_attr(self, request: tuple[str, list[Any]]) -> None:
+        """Set an attribute of every slot."""
+        self.set_attr(*request)
+
+    def run_call(self, request: tuple[str, tuple[Any, ...], dict[str, Any]]) -> list[Any]:
+        """Call a method of every slot."""
+        name, args, kwargs = request
+        return self.call(name, *args, **kwargs)
+
+    def run_close(self, _: None) -> None:
+        """Close the share."""
+        self.close()
+
+
+def work(pipe: Connection, env_fns: bytes, first_slot: int, count: int, autoreset: str) -> None:
+    """Build the share, then answer requests until told to close or until the caller is gone."""
+    import cloudpickle
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to every process of the terminal; the caller decides
+    share, value = None, None
+    try:
+        share = Share(cloudpickle.loads(env_fns), first_slot, autoreset)
+        value = share.run_facts(None)
+    except Exception as error:
+        value = Failure.of(error)
+    nothing = np.zeros(count, np.int8), np.full(count, -1)
+    pipe.send_bytes(_dump(Reply(0, value, *nothing)))
+    while share is not None and not share.closed:
+        try:
+            number, command, payload = pickle.loads(pipe.recv_bytes())
+        except (EOFError, OSError):  # the caller is gone
+            share.close()
+            return
+        try:
+            value = getattr(share, f"run_{command}")(payload)
+        except Exception as error:
+            value = Failure.of(error)
+        pipe.send_bytes(_dump(Reply(number, value, share.phase, share._episode)))
+
+
+def _dump(reply: Reply) -> bytes:
+    import cloudpickle
+
+    try:
+        return pickle.dumps(reply)
+    except Exception:
+        pass  # classes of the main module and local ones need cloudpickle
+    try:
+        return cloudpickle.dumps(reply)  # type: ignore[no-any-return]  # cloudpickle has no types
+    except Exception as error:
+        error.add_note("what the sub-env returned cannot be sent to the calling process")
+        return pickle.dumps(Reply(reply.number, Failure.of(error), reply.phase, reply.episode))

@@ -1,0 +1,127 @@
+"""Time: `TimeLimit` cuts an episode after so many steps, `TimeAwareObservation` shows the time that has passed."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from sekai.core.env import find_attr
+from sekai.core.results import ResetResult, StepResult
+from sekai.core.wrapper import ObservationWrapper, Wrapper
+from sekai.errors import ResetRequired
+from sekai.spaces import Box
+
+
+def check_max_episode_steps(value: Any) -> int:
+    """`value` as a positive int.
+
+    Raises:
+        TypeError: not an integer, such as 2.7 or True.
+        ValueError: less than 1.
+    """
+    if isinstance(value, bool):
+        raise TypeError(f"max_episode_steps is {value!r}; expected an int of at least 1.")
+    try:
+        steps = operator.index(value)
+    except TypeError:
+        raise TypeError(f"max_episode_steps is {value!r}; expected an int of at least 1.") from None
+    if steps < 1:
+        raise ValueError(f"max_episode_steps is {steps}; expected an int of at least 1.")
+    return steps
+
+
+class TimeLimit(Wrapper):
+    """Truncate every episode after `max_episode_steps` steps and count the steps in `info["elapsed_steps"]`.
+
+    Args:
+        env: the environment to wrap, sekai's or gymnasium's.
+        max_episode_steps: at least 1.
+
+    Attributes:
+        max_episode_steps: the limit.
+        elapsed_steps: steps taken in the current episode, None before the first reset.
+    """
+
+    stateful = True
+
+    def __init__(self, env: gymnasium.Env[Any, Any], max_episode_steps: int) -> None:
+        super().__init__(env)
+        self.max_episode_steps = check_max_episode_steps(max_episode_steps)
+        self.elapsed_steps: int | None = None
+
+    def before_step(self, action: Any) -> Any:
+        """Refuse to count steps of an episode that has not begun."""
+        if self.elapsed_steps is None:
+            raise ResetRequired(f"{self.env} has not been reset: call reset() before step().")
+        return action
+
+    def after_step(self, result: StepResult) -> StepResult:
+        """Count the step and cut the episode at the limit."""
+        observation, reward, terminated, truncated, info = result
+        assert self.elapsed_steps is not None
+        self.elapsed_steps = elapsed = self.elapsed_steps + 1
+        return StepResult(
+            observation,
+            reward,
+            bool(terminated),
+            bool(truncated) or elapsed >= self.max_episode_steps,
+            {**info, "elapsed_steps": elapsed},
+        )
+
+    def after_reset(self, result: ResetResult) -> ResetResult:
+        """Start counting."""
+        self.elapsed_steps = 0
+        return result
+
+
+class TimeAwareObservation(ObservationWrapper):
+    """Append the fraction of the time limit that has passed, in `[0, 1]`, to a flat `Box` observation.
+
+    Args:
+        env: an environment with a one-dimensional `Box` observation of a float dtype.
+        max_episode_steps: the time limit; by default that of the environment.
+
+    Raises:
+        TypeError: another observation space.
+        ValueError: no limit is given and the environment has none.
+    """
+
+    stateful = True
+
+    def __init__(self, env: gymnasium.Env[Any, Any], max_episode_steps: int | None = None) -> None:
+        super().__init__(env)
+        space = env.observation_space
+        if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1 or space.dtype.kind != "f":
+            raise TypeError(f"TimeAwareObservation needs a one-dimensional Box of floats; given {space}.")
+        if max_episode_steps is None:
+            max_episode_steps = self._limit_of(env)
+        self.time_limit = check_max_episode_steps(max_episode_steps)
+        self._steps = 0
+        self.observation_space = Box(np.append(space.low, 0.0), np.append(space.high, 1.0), dtype=space.dtype.type)
+
+    @staticmethod
+    def _limit_of(env: gymnasium.Env[Any, Any]) -> int:
+        try:
+            limit: int | None = find_attr(env, "max_episode_steps")[1]
+        except AttributeError:
+            limit = None
+        if limit is None:
+            raise ValueError(f"{env} has no time limit; give TimeAwareObservation(env, max_episode_steps=...).")
+        return limit
+
+    def observation(self, observation: Any) -> Any:
+        """The observation with the time appended, `(D + 1,)`."""
+        return np.append(observation, np.asarray(self._steps / self.time_limit, observation.dtype))
+
+    def after_step(self, result: StepResult) -> StepResult:
+        """Let time pass before the observation is made."""
+        self._steps += 1
+        return super().after_step(result)
+
+    def after_reset(self, result: ResetResult) -> ResetResult:
+        """Start at time 0."""
+        self._steps = 0
+        return super().after_reset(result)
