@@ -82,5 +82,5 @@ def test_the_first_difference_is_named(a: Any, b: Any, text: str) -> None:
 @settings(max_examples=60, deadline=None)
 @given(all_spaces, all_spaces)
 def test_there_is_a_difference_exactly_where_spaces_are_unequal(a: Any, b: Any) -> None:
-    assert (spaces.describe_mismatch(a, b) is None) is (a == b)
+    assert (spaces.describe_mismatch(a, b) is None) is bool(a == b)
     assert spaces.describe_mismatch(a, a) is None

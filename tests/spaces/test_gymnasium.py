@@ -6,6 +6,7 @@ import copy
 import pickle
 import subprocess
 import sys
+import warnings
 from typing import Any
 
 import gymnasium
@@ -127,6 +128,15 @@ def test_sampling_masks_follow_gymnasium() -> None:
     assert all(space.sample(mask=mask)["m"].tolist() == [1, 0] for _ in range(20))
     probability = {"d": np.array([0.0, 0.0, 1.0]), "m": np.array([0.0, 1.0])}
     assert {int(space.sample(probability=probability)["d"]) for _ in range(20)} == {3}
+
+
+def test_a_box_of_shape_empty_draws_arrays_and_takes_scalars_without_a_warning() -> None:
+    box = spaces.Box(0, 3, (), np.int16, seed=0)
+    assert isinstance(box.sample(), np.ndarray)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.int16(2) in box
+        assert np.int16(4) not in box
 
 
 def test_an_entry_of_a_multi_discrete_is_one_of_our_spaces() -> None:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import gymnasium
 import numpy as np
 
-from sekai.core.results import ResetResult, StepResult
+from sekai.core.results import ResetResult, StepResult, step_result
 from sekai.seeding import Seed, check_seed
 
 ObsType = TypeVar("ObsType")
@@ -163,19 +163,19 @@ def set_generator(env: Any, seed: Seed) -> None:
 
 def call_reset(env: Any, seed: Seed, options: dict[str, Any] | None) -> ResetResult:
     """Reset any environment, sekai's or gymnasium's."""
-    if isinstance(env, Env):
-        return as_reset_result(env.reset(seed=seed, options=options), env)
-    if isinstance(seed, np.random.Generator):  # gymnasium takes ints only
-        set_generator(env, seed)
+    if seed is not None and isinstance(seed, np.random.Generator) and not isinstance(env, Env):
+        set_generator(env, seed)  # gymnasium takes ints only
         seed = None
-    return as_reset_result(env.reset(seed=seed, options=options), env)
+    result = env.reset(seed=seed, options=options)
+    return result if type(result) is ResetResult else as_reset_result(result, env)
 
 
 async def await_reset(env: Any, seed: Seed, options: dict[str, Any] | None) -> ResetResult:
     """Awaitable `call_reset`."""
-    if isinstance(env, Env):
-        return as_reset_result(await env.async_reset(seed=seed, options=options), env)
-    return call_reset(env, seed, options)
+    if not isinstance(env, Env):
+        return call_reset(env, seed, options)
+    result = await env.async_reset(seed=seed, options=options)
+    return result if type(result) is ResetResult else as_reset_result(result, env)
 
 
 def call_step(env: Any, action: Any) -> StepResult:
@@ -196,13 +196,12 @@ def as_step_result(result: Any, env: object) -> StepResult:
     Raises:
         TypeError: `step` returned something else.
     """
-    if not isinstance(result, tuple) or len(result) != 5:
-        raise TypeError(
-            f"{env}.step() returned {_shape(result)}; expected StepResult(observation, reward, terminated, "
-            "truncated, info)."
-        )
-    observation, reward, terminated, truncated, info = result
-    return StepResult(observation, reward, bool(terminated), bool(truncated), info)
+    if isinstance(result, tuple) and len(result) == 5:
+        return step_result(result)
+    raise TypeError(
+        f"{env}.step() returned {_shape(result)}; expected StepResult(observation, reward, terminated, "
+        "truncated, info)."
+    )
 
 
 def as_reset_result(result: Any, env: object) -> ResetResult:
@@ -211,8 +210,6 @@ def as_reset_result(result: Any, env: object) -> ResetResult:
     Raises:
         TypeError: `reset` returned something else.
     """
-    if type(result) is ResetResult:
-        return result
     if not isinstance(result, tuple) or len(result) != 2:
         raise TypeError(f"{env}.reset() returned {_shape(result)}; expected ResetResult(observation, info).")
     return ResetResult._make(result)

@@ -5,6 +5,8 @@ Both are named tuples, so they unpack like gymnasium's plain tuples of five and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 
@@ -46,3 +48,9 @@ class ResetResult(NamedTuple):
     def done(self) -> bool:
         """Always False: an episode that has just begun has not ended."""
         return False
+
+
+#: `StepResult` from a tuple of five, without the Python frame that a named tuple's own constructor costs
+step_result: Callable[[tuple[Any, float, bool, bool, dict[str, Any]]], StepResult] = partial(
+    tuple.__new__, StepResult
+)

@@ -90,11 +90,13 @@ class Call(IntEnum):
     HOLD = 3
 
 
-CALL_OF_PHASE = (Call.REFUSE, Call.STEP, Call.RESET, Call.HOLD)
+#: Call as a plain int, by phase; ints of an enum class are several times slower to compare and to store
+CALL_OF_PHASE = tuple(int(call) for call in (Call.REFUSE, Call.STEP, Call.RESET, Call.HOLD))
+#: Phase as a plain int, by mode
 PHASE_AFTER_END = {
-    AutoresetMode.SAME_STEP: Phase.LIVE,
-    AutoresetMode.NEXT_STEP: Phase.WAITING,
-    AutoresetMode.DISABLED: Phase.FROZEN,
+    AutoresetMode.SAME_STEP: int(Phase.LIVE),
+    AutoresetMode.NEXT_STEP: int(Phase.WAITING),
+    AutoresetMode.DISABLED: int(Phase.FROZEN),
 }
 
 
@@ -110,9 +112,9 @@ def _kind(call: int, terminated: int, truncated: int, lost: int) -> RowKind:
     return RowKind.TRUNCATED if truncated else RowKind.STEP
 
 
-#: RowKind of a row, by `[call][terminated][truncated][lost]`
+#: RowKind of a row as a plain int, by `[call][terminated][truncated][lost]`
 KIND = [
-    [[[_kind(call, te, tr, lost) for lost in (0, 1)] for tr in (0, 1)] for te in (0, 1)]
+    [[[int(_kind(call, te, tr, lost)) for lost in (0, 1)] for tr in (0, 1)] for te in (0, 1)]
     for call in (Call.REFUSE, Call.STEP, Call.RESET, Call.HOLD)
 ]
 _CALL_OF_PHASE_ARRAY = np.array(CALL_OF_PHASE, np.int8)
@@ -142,8 +144,8 @@ def phases_after(
     return phases
 
 
-def phase_after(call: Call, ended: bool, mode: AutoresetMode) -> Phase:
+def phase_after(call: int, ended: bool, mode: AutoresetMode) -> int:
     """Scalar driver: the phase of one slot after a call."""
     if call == Call.HOLD:
-        return Phase.FROZEN
-    return PHASE_AFTER_END[mode] if ended else Phase.LIVE
+        return int(Phase.FROZEN)
+    return PHASE_AFTER_END[mode] if ended else int(Phase.LIVE)

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-_ATOMS = frozenset({bool, int, float, complex, str, bytes, type(None), np.float64, np.float32, np.int64, np.bool_})
+#: classes whose objects cannot change
+ATOMS = frozenset({bool, int, float, complex, str, bytes, type(None), np.float64, np.float32, np.int64, np.bool_})
 
 
 def snapshot(value: Any) -> Any:
@@ -16,12 +17,12 @@ def snapshot(value: Any) -> Any:
     cost anything, and what they hold is not for sekai to know.
     """
     kind = type(value)
-    if kind in _ATOMS:
+    if kind in ATOMS:
         return value
     if isinstance(value, np.ndarray):
         return value.copy()
     if kind is dict:
-        return {key: entry if type(entry) in _ATOMS else snapshot(entry) for key, entry in value.items()}
+        return {key: entry if type(entry) in ATOMS else snapshot(entry) for key, entry in value.items()}
     if kind in (list, tuple, set, frozenset):
         return kind(snapshot(entry) for entry in value)
     if isinstance(value, dict):

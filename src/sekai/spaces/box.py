@@ -56,6 +56,11 @@ class Box(gymnasium.spaces.Box[Any]):
         # gymnasium's integer boxes of shape () give a scalar, which is no element of the space.
         return np.asarray(super().sample(mask, probability))
 
+    def contains(self, x: Any) -> bool:
+        """Whether `x` has the shape, a dtype that casts safely, and lies inside the bounds."""
+        # A NumPy scalar is what a row of a batch of shape-() boxes is; gymnasium would warn of it.
+        return super().contains(np.asarray(x) if isinstance(x, np.generic) else x)
+
     def __repr__(self) -> str:
         return f"Box({bound_text(self.low)}, {bound_text(self.high)}, {self.shape}, {self.dtype})"
 

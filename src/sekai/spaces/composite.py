@@ -148,8 +148,6 @@ def _seed(space: AnySpace, seed: Any) -> None:
     if seed is None:
         return
     if isinstance(seed, np.random.Generator):
-        # gymnasium would keep the generator without giving the parts anything from it.
-        space.seed(int(seed.integers(np.iinfo(np.int64).max)))
-        space._np_random = seed
-    else:
-        space.seed(seed)
+        # gymnasium would keep the generator and give the parts nothing from it.
+        seed = int(seed.integers(np.iinfo(np.int64).max))
+    space.seed(seed)

@@ -3,6 +3,9 @@
 A batch has the structure of the single space: an array `(n, *shape)` for Box, Discrete, MultiDiscrete and
 MultiBinary, a dict or tuple of batches for Dict and Tuple, and a tuple of `n` samples for anything without a
 fixed size (a list while it is being written). `space` is the single space in every function here.
+
+Leaves are asked for first: `isinstance` against Dict and Tuple, which are abstract collections as well, costs ten
+times as much, and these functions run in every step.
 """
 
 from __future__ import annotations
@@ -31,37 +34,43 @@ def empty_batch(space: AnySpace, n: int) -> Any:
 
 def finish_batch(space: AnySpace, batch: Any) -> Any:
     """`batch` with the lists of `empty_batch` turned into tuples; the arrays are the same objects."""
+    if isinstance(space, FIXED_SIZE):
+        return batch
     if isinstance(space, gymnasium.spaces.Dict):
         return {key: finish_batch(part, batch[key]) for key, part in space.spaces.items()}
     if isinstance(space, gymnasium.spaces.Tuple):
         return tuple(finish_batch(part, rows) for part, rows in zip(space.spaces, batch, strict=True))
-    return batch if isinstance(space, FIXED_SIZE) else tuple(batch)
+    return tuple(batch)
 
 
 def read_row(space: AnySpace, batch: Any, i: int) -> Any:
     """Row `i` as one sample that shares no memory with `batch`."""
+    if isinstance(space, FIXED_SIZE):
+        return batch[i] if isinstance(space, gymnasium.spaces.Discrete) else batch[i, ...].copy()
     if isinstance(space, gymnasium.spaces.Dict):
         return {key: read_row(part, batch[key], i) for key, part in space.spaces.items()}
     if isinstance(space, gymnasium.spaces.Tuple):
         return tuple(read_row(part, rows, i) for part, rows in zip(space.spaces, batch, strict=True))
-    if isinstance(space, gymnasium.spaces.Discrete):
-        return batch[i]
-    if isinstance(space, FIXED_SIZE):
-        return batch[i, ...].copy()
     return deepcopy(batch[i])
 
 
 def copy_batch(space: AnySpace, batch: Any) -> Any:
     """A copy of a batch that shares no memory with it."""
+    if isinstance(space, FIXED_SIZE):
+        return batch.copy()
     if isinstance(space, gymnasium.spaces.Dict):
         return {key: copy_batch(part, batch[key]) for key, part in space.spaces.items()}
     if isinstance(space, gymnasium.spaces.Tuple):
         return tuple(copy_batch(part, rows) for part, rows in zip(space.spaces, batch, strict=True))
-    return batch.copy() if isinstance(space, FIXED_SIZE) else deepcopy(batch)
+    return deepcopy(batch)
 
 
 def iterate(space: AnySpace, batch: Any) -> Iterator[Any]:
     """The rows of `batch` as samples of `space`, without copying: array views, NumPy scalars for Discrete."""
+    if isinstance(space, gymnasium.spaces.Box) and space.shape == ():
+        return (batch[i, ...] for i in range(len(batch)))  # iter() would give scalars, which are no arrays
+    if isinstance(space, FIXED_SIZE):
+        return iter(batch)
     if isinstance(space, gymnasium.spaces.Dict):
         keys = tuple(space.spaces)
         rows = zip(*(iterate(part, batch[key]) for key, part in space.spaces.items()), strict=True)
@@ -69,6 +78,4 @@ def iterate(space: AnySpace, batch: Any) -> Iterator[Any]:
     if isinstance(space, gymnasium.spaces.Tuple):
         parts = [iterate(part, rows) for part, rows in zip(space.spaces, batch, strict=True)]
         return zip(*parts, strict=True)
-    if isinstance(space, gymnasium.spaces.Box) and space.shape == ():
-        return (batch[i, ...] for i in range(len(batch)))  # iter() would give scalars, which are no arrays
     return iter(batch)

@@ -44,6 +44,33 @@ def row_writer(space: AnySpace, *, what: What = "observation", first: int = 0) -
     return _writer(space, _Refusal(error, lambda i: f"sub-env {first + i}: {what}"))
 
 
+def writer_into(space: AnySpace, batch: Any, *, first: int = 0) -> Callable[[int, Any], None]:
+    """`row_writer` bound to one batch: a function `(i, value)`, quicker where rows are vectors.
+
+    A vector row is written through a `memoryview`, which refuses another shape or dtype by itself, in C.
+
+    Args:
+        space: the single space.
+        batch: from `empty_batch`; it must stay the same object.
+        first: index of the sub-environment in row 0; the errors count from it.
+
+    Raises:
+        InvalidObservation: by the writer, see `row_writer`.
+    """
+    write = row_writer(space, first=first)
+    if not isinstance(batch, np.ndarray) or batch.ndim != 2 or batch.dtype.char not in "?bBhHiIlLqQfd":
+        return lambda i, value: write(batch, i, value)
+    rows = [memoryview(row) for row in batch]
+
+    def write_vector(i: int, value: Any) -> None:
+        try:
+            rows[i][:] = value
+        except (ValueError, TypeError):
+            write(batch, i, value)
+
+    return write_vector
+
+
 def write_row(space: AnySpace, batch: Any, i: int, value: Any, *, what: What = "observation") -> None:
     """Copy `value`, a sample of `space`, into row `i` of `batch`.
 
@@ -115,19 +142,21 @@ def _writer(space: AnySpace, refuse: _Refusal) -> RowWriter:
 
 def _array_writer(space: AnySpace, refuse: _Refusal) -> RowWriter:
     shape, dtype = _layout(space)
+    convert = _converter(shape, dtype, refuse)
     ndarray = np.ndarray
 
     def write_array(batch: Any, i: int, value: Any) -> None:
         if type(value) is ndarray and value.dtype is dtype and value.shape == shape:
             batch[i] = value
         else:
-            batch[i] = _converted(value, shape, dtype, i, refuse)
+            batch[i] = convert(value, i)
 
     return write_array
 
 
 def _scalar_writer(space: AnySpace, refuse: _Refusal) -> RowWriter:
     shape, dtype = _layout(space)
+    convert = _converter(shape, dtype, refuse)
     scalar, limits = dtype.type, np.iinfo(dtype)
     low, high = int(limits.min), int(limits.max)
 
@@ -136,7 +165,7 @@ def _scalar_writer(space: AnySpace, refuse: _Refusal) -> RowWriter:
         if kind is scalar or (kind is int and low <= value <= high):
             batch[i] = value
         else:
-            batch[i] = _converted(value, shape, dtype, i, refuse)
+            batch[i] = convert(value, i)
 
     return write_scalar
 
@@ -194,24 +223,29 @@ def _layout(space: AnySpace) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return space.shape, space.dtype
 
 
-def _converted(
-    value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], i: int, refuse: _Refusal
-) -> NDArray[Any]:
+def _converter(
+    shape: tuple[int, ...], dtype: np.dtype[Any], refuse: _Refusal
+) -> Callable[[Any, int], NDArray[Any]]:
+    """The long path: a function `(value, i)` that gives an array NumPy may assign to row `i`, or raises."""
     expected = f"have shape {shape} and a dtype that casts to {dtype}"
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        refuse(i, expected, f"{value!r}, which is no regular array")
-    if array.shape != shape:
-        refuse(i, expected, f"shape {array.shape} and dtype {array.dtype}")
-    integers = array.dtype.kind in "iu" and dtype.kind in "iu"
-    # A Python integer has no signedness of its own: whether it fits is decided by its value, below.
-    python_integers = integers and not hasattr(value, "dtype")
-    if not (python_integers or np.can_cast(array.dtype, dtype, "same_kind")):
-        refuse(i, expected, f"shape {array.shape} and dtype {array.dtype}")
-    if integers and array.dtype != dtype:
-        limits = np.iinfo(dtype)
-        for number in (array.min(), array.max()) if array.size else ():
-            if not limits.min <= int(number) <= limits.max:
-                refuse(i, f"hold integers from {limits.min} to {limits.max} ({dtype})", str(number))
-    return array
+    limits = np.iinfo(dtype) if dtype.kind in "iu" else None
+
+    def convert(value: Any, i: int) -> NDArray[Any]:
+        try:
+            array = np.asarray(value)
+        except ValueError:
+            refuse(i, expected, f"{value!r}, which is no regular array")
+        if array.shape != shape:
+            refuse(i, expected, f"shape {array.shape} and dtype {array.dtype}")
+        integers = limits is not None and array.dtype.kind in "iu"
+        # A Python integer has no signedness of its own: whether it fits is decided by its value, below.
+        python_integers = integers and not hasattr(value, "dtype")
+        if not (python_integers or np.can_cast(array.dtype, dtype, "same_kind")):
+            refuse(i, expected, f"shape {array.shape} and dtype {array.dtype}")
+        if limits is not None and integers and array.dtype != dtype and array.size:
+            for number in (array.min(), array.max()):
+                if not limits.min <= int(number) <= limits.max:
+                    refuse(i, f"hold integers from {limits.min} to {limits.max} ({dtype})", str(number))
+        return array
+
+    return convert

@@ -32,6 +32,8 @@ def check_actions(space: gymnasium.Space[Any], actions: Any, n: int) -> Any:
     Raises:
         InvalidAction: it does not fit; the message names the first bad sub-environment.
     """
+    if isinstance(space, (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)):
+        return _check_array(space, actions, n)
     if isinstance(space, spaces.Dict):
         if isinstance(actions, Mapping):
             _check_keys(space, actions, "the action batch")
@@ -52,13 +54,12 @@ def check_actions(space: gymnasium.Space[Any], actions: Any, n: int) -> Any:
             if not isinstance(row, tuple) or len(row) != len(space.spaces):
                 raise InvalidAction(f"The action of sub-env {i} is {row!r}; expected a member of {space}.")
         return tuple(check_actions(part, [r[k] for r in rows], n) for k, part in enumerate(space.spaces))
-    if isinstance(space, (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)):
-        return _check_array(space, actions, n)
     return list(_check_rows(space, actions, n, "a list of actions"))
 
 
 def _check_array(space: gymnasium.Space[Any], actions: Any, n: int) -> NDArray[Any]:
-    expected = (n, *(space.shape or ()))
+    dtype, expected = space.dtype, (n, *(space.shape or ()))
+    assert dtype is not None
     if type(actions) is not np.ndarray:
         actions = _stack_rows(space, actions, n)
     if actions.shape != expected:
@@ -66,20 +67,26 @@ def _check_array(space: gymnasium.Space[Any], actions: Any, n: int) -> NDArray[A
             f"The action batch has shape {actions.shape}; expected {expected}, one row for each of {n} sub-envs "
             f"with {space}."
         )
+    if actions.dtype == dtype:
+        batch: NDArray[Any] = actions.copy()
+    else:
+        batch = _cast(space, actions)
+    if dtype.kind == "f" and not np.isfinite(batch).all():
+        slot = int(np.flatnonzero(~np.isfinite(batch.reshape(n, -1)).all(axis=1))[0])
+        raise InvalidAction(f"The action of sub-env {slot} is {actions[slot]}; expected finite numbers.")
+    return batch
+
+
+def _cast(space: gymnasium.Space[Any], actions: NDArray[Any]) -> NDArray[Any]:
+    """The batch in the dtype of the space; floats that overflow become infinite."""
     problem = _dtype_problem(space, actions.dtype)
     if problem is not None:
         raise InvalidAction(f"The action batch has dtype {actions.dtype}: {problem} (sub-env 0 is the first bad one).")
-    dtype = space.dtype
-    assert dtype is not None
-    with np.errstate(over="ignore"):  # an overflow becomes inf, which is refused below
-        batch: NDArray[Any] = actions.astype(dtype)
-    if dtype.kind == "f":
-        if not np.isfinite(batch).all():
-            slot = int(np.flatnonzero(~np.isfinite(batch.reshape(n, -1)).all(axis=1))[0])
-            raise InvalidAction(f"The action of sub-env {slot} is {actions[slot]}; expected finite numbers.")
-    elif not np.can_cast(actions.dtype, dtype, "safe") and not (batch == actions).all():
-        slot = int(np.flatnonzero((batch != actions).reshape(n, -1).any(axis=1))[0])
-        raise InvalidAction(f"The action of sub-env {slot} is {actions[slot]}, which {dtype} cannot hold.")
+    with np.errstate(over="ignore"):
+        batch: NDArray[Any] = actions.astype(space.dtype)
+    if batch.dtype.kind != "f" and not (batch == actions).all():
+        slot = int(np.flatnonzero((batch != actions).reshape(len(batch), -1).any(axis=1))[0])
+        raise InvalidAction(f"The action of sub-env {slot} is {actions[slot]}, which {space.dtype} cannot hold.")
     return batch
 
 

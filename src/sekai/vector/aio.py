@@ -11,12 +11,11 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any
 
 from sekai.core.env import await_reset, await_step
-from sekai.core.slots import Call, Phase
 from sekai.seeding import VecSeed
 from sekai.vector.base import AutoresetOptions
 from sekai.vector.requests import ResetRequest
 from sekai.vector.results import VecResetResult, VecStepResult
-from sekai.vector.serial import EnvFactory, LocalVecEnv, building
+from sekai.vector.serial import NEW, RESET, STEP, EnvFactory, LocalVecEnv, building
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
@@ -200,19 +199,21 @@ class AsyncVecEnv(LocalVecEnv):
             raise
         return self._finish_step(calls)
 
-    async def _step_all(self, calls: list[Call], batch: Iterable[Any]) -> None:
+    async def _step_all(self, calls: list[int], batch: Iterable[Any]) -> None:
         pairs = zip(calls, batch, strict=True)
         await _gather(self._step_slot(slot, call, action) for slot, (call, action) in enumerate(pairs))
 
-    async def _step_slot(self, slot: int, call: Call, action: Any) -> None:
+    async def _step_slot(self, slot: int, call: int, action: Any) -> None:
         env = self.envs[slot]
         try:
-            if call == Call.STEP:
+            if call == STEP:
                 if self._stepped(slot, await await_step(env, action)):
                     self._restarted(slot, await await_reset(env, None, self._next_options[slot]))
-            elif call == Call.RESET:
-                self.phase[slot] = Phase.NEW  # until the reset has succeeded
+            elif call == RESET:
+                self.phase[slot] = NEW  # until the reset has succeeded
                 self._was_reset(slot, await await_reset(env, None, self._next_options[slot]))
+            else:
+                self._held(slot)
         except Exception as error:
             self._failed(slot, error)
 
@@ -232,7 +233,7 @@ class AsyncVecEnv(LocalVecEnv):
         await _gather(self._reset_slot(slot, request) for slot in request.slots)
 
     async def _reset_slot(self, slot: int, request: ResetRequest) -> None:
-        self.phase[slot] = Phase.NEW  # until the reset has succeeded
+        self.phase[slot] = NEW  # until the reset has succeeded
         try:
             first = await await_reset(self.envs[slot], request.seeds[slot], request.options[slot])
             self._was_reset(slot, first)

@@ -170,7 +170,7 @@ class SlotVecEnv(VecEnv):
         self.batch_action_space = batch_space(self.action_space, self.num_envs)
         self.phase = np.full(self.num_envs, Phase.NEW, np.int8)
         self.lost_rows = np.zeros(self.num_envs, bool)
-        self._episode = np.full(self.num_envs, -1)
+        self._episode = [-1] * self.num_envs
         self._autoreset_options = autoreset_options
         self._next_options: list[Options] = [None] * self.num_envs
         self._unasked: list[int] = []
@@ -179,14 +179,11 @@ class SlotVecEnv(VecEnv):
         if self.closed:
             raise VecEnvClosed
 
-    def _require_steppable(self) -> None:
-        """Refuse a step while some slot needs a reset; ask again for options that could not be had last time."""
-        self._require_open()
-        if (self.phase == Phase.NEW).any():
-            slots = np.flatnonzero(self.phase == Phase.NEW).tolist()
-            raise ResetRequired(f"sub-envs {slots} need a reset: call reset() before step().")
-        if self._unasked:
-            self._ask_options()
+    def _require_started(self) -> None:
+        """Refuse a step while some slot needs a reset."""
+        new = self.phase == Phase.NEW
+        if new.any():
+            raise ResetRequired(f"sub-envs {np.flatnonzero(new).tolist()} need a reset: call reset() before step().")
 
     def _require_rest_started(self, mask: NDArray[np.bool_]) -> None:
         """Refuse a partial reset that would leave a slot which never began an episode."""
@@ -206,7 +203,7 @@ class SlotVecEnv(VecEnv):
         while self._unasked:
             assert self._autoreset_options is not None
             slot = self._unasked[0]
-            given = self._autoreset_options(slot, int(self._episode[slot]) + 1)
+            given = self._autoreset_options(slot, self._episode[slot] + 1)
             self._next_options[slot] = check_options(given, f"autoreset_options({slot}, ...)")
             del self._unasked[0]
 

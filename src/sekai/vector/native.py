@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.core.env import missing_attribute
-from sekai.core.slots import AutoresetMode, Call, Phase, RowKind, calls_of, kinds_of, phases_after
+from sekai.core.slots import AutoresetMode, Call, Phase, calls_of, kinds_of, phases_after
 from sekai.errors import InvalidObservation
 from sekai.seeding import Seed, VecSeed, check_seed, slot_seeds
 from sekai.spaces import copy_batch, read_row
@@ -229,7 +229,10 @@ class NativeVecEnv(SlotVecEnv):
 
     def step(self, actions: Any) -> VecStepResult:
         """Step all slots; see `VecEnv.step`."""
-        self._require_steppable()
+        self._require_open()
+        self._require_started()
+        if self._unasked:
+            self._ask_options()
         batch = check_actions(self.action_space, actions, self.num_envs)
         resting = self.frozen.any()
         calls = calls_of(self.phase) if resting else None
@@ -344,7 +347,7 @@ class NativeVecEnv(SlotVecEnv):
             terminated,
             truncated,
             Infos(parts=parts, num_envs=self.num_envs),
-            kind=np.full(self.num_envs, RowKind.STEP, np.int8) if kind is None else kind,
+            kind=np.zeros(self.num_envs, np.int8) if kind is None else kind,
             ended=ended,
             space=self.observation_space,
         )

@@ -25,6 +25,7 @@ from sekai.seeding import VecSeed
 from sekai.vector.actions import check_actions
 from sekai.vector.base import AutoresetOptions, SlotVecEnv
 from sekai.vector.infos import Infos
+from sekai.vector.pickling import dumps
 from sekai.vector.requests import ResetRequest, reset_request
 from sekai.vector.results import VecResetResult, VecStepResult
 from sekai.vector.serial import EnvFactory, check_equal_spaces, check_factories
@@ -117,12 +118,10 @@ class ProcVecEnv(SlotVecEnv):
         self._inner_layers: list[str] = facts[0]["layers"]
 
     def _start(self, factories: list[EnvFactory], context: str | None, autoreset: Any) -> None:
-        import cloudpickle
-
         mode = AutoresetMode.parse(autoreset).value
         start = multiprocessing.get_context(context or ("spawn" if sys.platform == "win32" else "forkserver"))
         bounds = share_bounds(len(factories), self.num_workers)
-        shares = [cloudpickle.dumps(factories[lo:hi]) for lo, hi in bounds]
+        shares = [dumps(factories[lo:hi]) for lo, hi in bounds]
         for index, ((lo, hi), share) in enumerate(zip(bounds, shares, strict=True)):
             ours, theirs = start.Pipe()
             process = start.Process(  # type: ignore[attr-defined]  # every context has it
@@ -142,7 +141,10 @@ class ProcVecEnv(SlotVecEnv):
 
     def step(self, actions: Any) -> VecStepResult:
         """Step all shares in parallel. An exception of one lets the others finish; the worker stays alive."""
-        self._require_steppable()
+        self._require_open()
+        self._require_started()
+        if self._unasked:
+            self._ask_options()
         batch = check_actions(self.action_space, actions, self.num_envs)
         messages = {
             worker.index: (
@@ -240,7 +242,7 @@ class ProcVecEnv(SlotVecEnv):
             lost: what `lost_rows` becomes when this call does not return.
         """
         self._number += 1
-        packed = {index: _pack((self._number, *message)) for index, message in messages.items()}
+        packed = {index: dumps((self._number, *message)) for index, message in messages.items()}
         self._drop_stale_replies()
         outcomes: dict[int, Any] = {}
         if lost is not None:
@@ -274,7 +276,7 @@ class ProcVecEnv(SlotVecEnv):
     def _absorb(self, worker: _Worker, reply: Reply) -> None:
         """Keep what a reply says of the slots, also when its result will never be seen."""
         self.phase[worker.lo : worker.hi] = reply.phase
-        for slot, episode in enumerate(reply.episode.tolist(), worker.lo):
+        for slot, episode in enumerate(reply.episode, worker.lo):
             if episode != self._episode[slot]:
                 self._episode[slot] = episode - 1
                 self._episode_began(slot)
@@ -302,7 +304,7 @@ class ProcVecEnv(SlotVecEnv):
         self._number += 1
         for worker in self._workers:
             try:
-                worker.pipe.send_bytes(_pack((self._number, "close", None)))
+                worker.pipe.send_bytes(dumps((self._number, "close", None)))
             except OSError:
                 worker.dead = True
         for worker in self._workers:
@@ -338,14 +340,3 @@ def _as_attribute_error() -> Iterator[None]:
 def _share_of(request: ResetRequest, lo: int, hi: int) -> ResetRequest:
     mask = request.mask[lo:hi]
     return ResetRequest(mask, np.flatnonzero(mask).tolist(), request.seeds[lo:hi], request.options[lo:hi])
-
-
-def _pack(message: Any) -> bytes:
-    """Pickle a message; cloudpickle takes what pickle cannot."""
-    try:
-        return pickle.dumps(message)
-    except Exception:
-        import cloudpickle
-
-        packed: bytes = cloudpickle.dumps(message)
-        return packed

@@ -16,10 +16,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from sekai.core.env import Env, call_reset, call_step, find_attr, walk
+from sekai.core.env import Env, as_step_result, call_reset, find_attr, walk
 from sekai.core.results import ResetResult, StepResult
-from sekai.core.slots import KIND, AutoresetMode, Call, CALL_OF_PHASE, Phase, phase_after
-from sekai.core.snapshot import snapshot
+from sekai.core.slots import CALL_OF_PHASE, KIND, AutoresetMode, Call, Phase, phase_after
+from sekai.core.snapshot import ATOMS, snapshot
 from sekai.core.wrapper import resets_itself
 from sekai.errors import InvalidObservation, SpaceMismatch
 from sekai.seeding import VecSeed
@@ -30,7 +30,7 @@ from sekai.spaces import (
     finish_batch,
     iterate,
     read_row,
-    row_writer,
+    writer_into,
 )
 from sekai.vector.actions import check_actions
 from sekai.vector.blame import blaming, raise_first
@@ -38,6 +38,9 @@ from sekai.vector.base import AutoresetOptions, SlotVecEnv
 from sekai.vector.infos import Infos
 from sekai.vector.requests import Options, ResetRequest, reset_request
 from sekai.vector.results import VecResetResult, VecStepResult
+
+# plain ints: members of an enum class are several times slower to compare and to store
+NEW, LIVE, STEP, RESET, HOLD = int(Phase.NEW), int(Phase.LIVE), int(Call.STEP), int(Call.RESET), int(Call.HOLD)
 
 EnvFactory = Callable[[], gymnasium.Env[Any, Any]]
 Spaces = tuple[gymnasium.Space[Any], gymnasium.Space[Any]]
@@ -70,53 +73,81 @@ class LocalVecEnv(SlotVecEnv):
         n = self.num_envs
         self._resets_itself = [resets_itself(env) for env in envs]
         self._batch = empty_batch(self.observation_space, n)
-        self._write = row_writer(self.observation_space, first=self.first_slot)
-        # flags of the latest row of each slot; the rest is filled anew by every call
+        self._write = writer_into(self.observation_space, self._batch, first=self.first_slot)
+        # columns of the call in progress; flags also of the latest row of each slot
         self._terminated, self._truncated = [False] * n, [False] * n
-        self._rewards: list[float] = []
-        self._infos: list[dict[str, Any]] = []
-        self._ended: list[bool] = []
+        self._rewards: list[float] = [0.0] * n
+        self._infos: list[dict[str, Any]] = [{}] * n
+        self._ended: list[int] = []
         self._failures: dict[int, Exception] = {}
+        self._any_lost = False
+        self._all_live = [LIVE] * n
+        self._all_step = [STEP] * n
+        self._stepped = self._take_step()
 
     def _begin(self) -> None:
-        n = self.num_envs
-        self._rewards, self._infos, self._ended = [0.0] * n, [{} for _ in range(n)], [False] * n
+        self._ended = []
         self._failures = {}
 
-    def _stepped(self, slot: int, result: StepResult) -> bool:
-        """Take the result of a step; True when the slot has to be reset in the same call."""
-        observation, reward, terminated, truncated, info = result
-        self._write(self._batch, slot, observation)
-        self._rewards[slot] = reward if type(reward) is float else as_reward(reward, self.first_slot + slot)
-        self._terminated[slot], self._truncated[slot] = terminated, truncated = bool(terminated), bool(truncated)
-        self._infos[slot] = info = snapshot(info)
-        if not (terminated or truncated):
-            return False
-        self._ended[slot] = True
+    def _take_step(self) -> Callable[[int, StepResult], bool]:
+        """Make the function that takes the result of a slot's step.
+
+        It runs once per slot and step, so what it uses is bound once. It returns True when the slot has to be reset
+        in the same call.
+        """
+        write, rewards, infos, first = self._write, self._rewards, self._infos, self.first_slot
+        finished, atoms = self._finished, ATOMS
+
+        def take(slot: int, result: StepResult) -> bool:
+            observation, reward, terminated, truncated, info = result
+            write(slot, observation)
+            rewards[slot] = reward if type(reward) is float else as_reward(reward, first + slot)
+            infos[slot] = info = info.copy()
+            for value in info.values():
+                if type(value) not in atoms:
+                    infos[slot] = snapshot(info)
+                    break
+            if not (terminated or truncated):
+                return False
+            return finished(slot, bool(terminated), bool(truncated))
+
+        return take
+
+    def _finished(self, slot: int, terminated: bool, truncated: bool) -> bool:
+        """Note the end of an episode; True when the slot has to be reset in the same call."""
+        self._terminated[slot], self._truncated[slot] = terminated, truncated
+        self._ended.append(slot)
         if self._resets_itself[slot]:
             return False
-        self.phase[slot] = phase_after(Call.STEP, True, self.autoreset)
         if self.autoreset is not AutoresetMode.SAME_STEP:
+            self.phase[slot] = phase_after(STEP, True, self.autoreset)
             return False
+        info = self._infos[slot]
         final_info = dict(info)
-        info["final_observation"] = read_row(self.observation_space, self._batch, slot)
+        info["final_observation"] = self._latest(slot)
         info["final_info"] = final_info
-        self.phase[slot] = Phase.NEW  # until the reset has succeeded
+        self.phase[slot] = NEW  # until the reset has succeeded
         return True
 
     def _restarted(self, slot: int, first: ResetResult) -> None:
         """Take the reset that followed the end of an episode within the same call."""
-        self._write(self._batch, slot, first.observation)
-        self._infos[slot]["reset_info"] = snapshot(first.info)
-        self.phase[slot] = Phase.LIVE
+        self._write(slot, first.observation)
+        self._infos[slot]["reset_info"] = snapshot(first.info) if first.info else {}
+        self.phase[slot] = LIVE
         self._episode_began(slot)
+
+    def _held(self, slot: int) -> None:
+        """Repeat the last row of a slot that is frozen, or outside the mask of a reset."""
+        self._rewards[slot] = 0.0
+        self._infos[slot] = {}
 
     def _was_reset(self, slot: int, first: ResetResult) -> None:
         """Take a reset that is a row of its own."""
-        self._write(self._batch, slot, first.observation)
+        self._rewards[slot] = 0.0
+        self._write(slot, first.observation)
         self._terminated[slot] = self._truncated[slot] = False
         self._infos[slot] = snapshot(first.info)
-        self.phase[slot] = Phase.LIVE
+        self.phase[slot] = LIVE
         self._episode_began(slot)
 
     def _named(self, errors: dict[int, Exception]) -> dict[int, Exception]:
@@ -126,36 +157,43 @@ class LocalVecEnv(SlotVecEnv):
     def _failed(self, slot: int, error: Exception) -> None:
         self._failures[slot] = error
 
-    def _finish_step(self, calls: list[Call]) -> VecStepResult:
+    def _finish_step(self, calls: list[int]) -> VecStepResult:
         """The result of a call, or the first failure in it."""
-        seen = self.lost_rows
-        self._lose(calls)
+        n = self.num_envs
         if self._failures:
+            self._lose(calls)
             raise_first(self._named(self._failures))
-        self._ask_options()
-        self.lost_rows = np.zeros(self.num_envs, bool)
-        kinds = [
-            KIND[call][terminated][truncated][lost]
-            for call, terminated, truncated, lost in zip(
-                calls, self._terminated, self._truncated, seen.tolist(), strict=True
-            )
-        ]
+        if self._unasked:
+            seen = self.lost_rows, self._any_lost
+            self._lose(calls)
+            self._ask_options()
+            self.lost_rows, self._any_lost = seen
+        terminated, truncated, ended = np.zeros(n, bool), np.zeros(n, bool), np.zeros(n, bool)
+        kind = np.zeros(n, np.int8)  # RowKind.STEP
+        for slot in self._ended:
+            terminated[slot], truncated[slot], ended[slot] = self._terminated[slot], self._truncated[slot], True
+            kind[slot] = KIND[STEP][self._terminated[slot]][self._truncated[slot]][False]
+        if calls is not self._all_step or self._any_lost:
+            terminated, truncated = np.array(self._terminated, bool), np.array(self._truncated, bool)
+            rows = zip(calls, self._terminated, self._truncated, self.lost_rows.tolist(), strict=True)
+            kind = np.array([KIND[call][te][tr][lost] for call, te, tr, lost in rows], np.int8)
+            self.lost_rows, self._any_lost = np.zeros(n, bool), False
         return VecStepResult(
             self._observations(),
             np.array(self._rewards, np.float64),
-            np.array(self._terminated, bool),
-            np.array(self._truncated, bool),
+            terminated,
+            truncated,
             Infos(self._infos),
-            kind=np.array(kinds, np.int8),
-            ended=np.array(self._ended, bool),
+            kind=kind,
+            ended=ended,
             space=self.observation_space,
         )
 
-    def _lose(self, calls: list[Call]) -> None:
+    def _lose(self, calls: list[int]) -> None:
         """Note that nobody may come to see the rows of these calls, given for the first slots."""
         lost = self.lost_rows.copy()
-        lost[: len(calls)] |= [call != Call.HOLD for call in calls]
-        self.lost_rows = lost
+        lost[: len(calls)] |= [call != HOLD for call in calls]
+        self.lost_rows, self._any_lost = lost, True
 
     def _begin_reset(self, seed: VecSeed, options: Any, mask: Any) -> ResetRequest:
         self._require_open()
@@ -163,6 +201,8 @@ class LocalVecEnv(SlotVecEnv):
         self._require_rest_started(request.mask)
         self._check_options(request)
         self._begin()
+        for slot in np.flatnonzero(~request.mask).tolist():
+            self._held(slot)
         return request
 
     def _check_options(self, request: ResetRequest) -> None:
@@ -186,15 +226,40 @@ class LocalVecEnv(SlotVecEnv):
         self._ask_options()
         return VecResetResult(self._observations(), Infos(self._infos), self.phase >= Phase.WAITING)
 
+    def _latest(self, slot: int) -> Any:
+        """A copy of the latest row of one slot."""
+        batch = self._batch
+        if type(batch) is np.ndarray and batch.ndim > 1:
+            return batch[slot].copy()
+        return read_row(self.observation_space, batch, slot)
+
     def _observations(self) -> Any:
         """The latest row of every slot, in a batch of its own."""
-        return finish_batch(self.observation_space, copy_batch(self.observation_space, self._batch))
+        batch = self._batch
+        if type(batch) is np.ndarray:
+            return batch.copy()
+        return finish_batch(self.observation_space, copy_batch(self.observation_space, batch))
 
-    def _begin_step(self, actions: Any) -> tuple[list[Call], Iterable[Any]]:
-        self._require_steppable()
+    def _begin_step(self, actions: Any) -> tuple[list[int], Iterable[Any]]:
+        """What the call does to each slot, and the action of each."""
+        self._require_open()
+        phases = self.phase.tolist()
+        if phases == self._all_live:
+            calls = self._all_step
+        else:
+            self._require_started()
+            calls = [CALL_OF_PHASE[phase] for phase in phases]
+        if self._unasked:
+            self._ask_options()
         batch = check_actions(self.action_space, actions, self.num_envs)
         self._begin()
-        return [CALL_OF_PHASE[phase] for phase in self.phase.tolist()], iterate(self.action_space, batch)
+        if calls is self._all_step:
+            self._terminated, self._truncated = [False] * self.num_envs, [False] * self.num_envs
+        else:  # frozen slots keep their flags
+            held = [call == HOLD for call in calls]
+            self._terminated = [flag and hold for flag, hold in zip(self._terminated, held, strict=True)]
+            self._truncated = [flag and hold for flag, hold in zip(self._truncated, held, strict=True)]
+        return calls, iterate(self.action_space, batch)
 
     def get_attr(self, name: str) -> list[Any]:
         """`name` of every sub-environment, looked for through its layers."""
@@ -263,16 +328,21 @@ class SyncVecEnv(LocalVecEnv):
     def step(self, actions: Any) -> VecStepResult:
         """Step the slots in order. An exception of one lets the others finish and is raised at the end."""
         calls, batch = self._begin_step(actions)
-        envs, slot = self.envs, 0
+        envs, stepped, slot = self.envs, self._stepped, 0
         try:
-            for slot, (call, action) in enumerate(zip(calls, batch, strict=True)):
+            for slot, action in enumerate(batch):
                 try:
-                    if call == Call.STEP:
-                        if self._stepped(slot, call_step(envs[slot], action)):
+                    if calls[slot] == STEP:
+                        result = envs[slot].step(action)
+                        if type(result) is not StepResult:
+                            result = as_step_result(result, envs[slot])
+                        if stepped(slot, result):
                             self._restarted(slot, call_reset(envs[slot], None, self._next_options[slot]))
-                    elif call == Call.RESET:
-                        self.phase[slot] = Phase.NEW  # until the reset has succeeded
+                    elif calls[slot] == RESET:
+                        self.phase[slot] = NEW  # until the reset has succeeded
                         self._was_reset(slot, call_reset(envs[slot], None, self._next_options[slot]))
+                    else:
+                        self._held(slot)
                 except Exception as error:
                     self._failed(slot, error)
         except BaseException:
@@ -284,7 +354,7 @@ class SyncVecEnv(LocalVecEnv):
         """Reset the slots in order. An exception of one lets the others finish and is raised at the end."""
         request = self._begin_reset(seed, options, mask)
         for slot in request.slots:
-            self.phase[slot] = Phase.NEW  # until the reset has succeeded
+            self.phase[slot] = NEW  # until the reset has succeeded
             try:
                 self._was_reset(slot, call_reset(self.envs[slot], request.seeds[slot], request.options[slot]))
             except Exception as error:

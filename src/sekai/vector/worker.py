@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.vector.blame import blamed_slot
+from sekai.vector.pickling import dumps
 from sekai.vector.requests import Options, ResetRequest
 from sekai.vector.serial import EnvFactory, SyncVecEnv
 
@@ -43,7 +44,7 @@ class Reply:
     number: int
     value: Any
     phase: NDArray[np.int8]
-    episode: NDArray[np.int_]
+    episode: list[int]
 
 
 @dataclass(frozen=True)
@@ -132,16 +133,15 @@ class Share(SyncVecEnv):
 
 def work(pipe: Connection, env_fns: bytes, first_slot: int, count: int, autoreset: str) -> None:
     """Build the share, then answer requests until told to close or until the caller is gone."""
-    import cloudpickle
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to every process of the terminal; the caller decides
-    share, value = None, None
+    share: Share | None = None
+    value: Any
     try:
-        share = Share(cloudpickle.loads(env_fns), first_slot, autoreset)
+        share = Share(pickle.loads(env_fns), first_slot, autoreset)
         value = share.run_facts(None)
     except Exception as error:
         value = Failure.of(error)
-    nothing = np.zeros(count, np.int8), np.full(count, -1)
+    nothing = np.zeros(count, np.int8), [-1] * count
     pipe.send_bytes(_dump(Reply(0, value, *nothing)))
     while share is not None and not share.closed:
         try:
@@ -157,14 +157,8 @@ def work(pipe: Connection, env_fns: bytes, first_slot: int, count: int, autorese
 
 
 def _dump(reply: Reply) -> bytes:
-    import cloudpickle
-
     try:
-        return pickle.dumps(reply)
-    except Exception:
-        pass  # classes of the main module and local ones need cloudpickle
-    try:
-        return cloudpickle.dumps(reply)  # type: ignore[no-any-return]  # cloudpickle has no types
+        return dumps(reply)
     except Exception as error:
         error.add_note("what the sub-env returned cannot be sent to the calling process")
         return pickle.dumps(Reply(reply.number, Failure.of(error), reply.phase, reply.episode))

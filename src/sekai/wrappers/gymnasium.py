@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sekai.core.results import StepResult
 from sekai.core.wrapper import Wrapper
 
 
@@ -11,3 +12,7 @@ class FromGymnasium(Wrapper):
     Every sekai wrapper does the same to the environment it wraps, so this one is needed only where there is no
     other, for instance `sekai.make` of a gymnasium id without a time limit.
     """
+
+    def after_step(self, result: StepResult) -> StepResult:
+        """Make the flags Python bools."""
+        return result._replace(terminated=bool(result.terminated), truncated=bool(result.truncated))

@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 
 from sekai.core.env import find_attr
-from sekai.core.results import ResetResult, StepResult
+from sekai.core.results import ResetResult, StepResult, step_result
 from sekai.core.wrapper import ObservationWrapper, Wrapper
 from sekai.errors import ResetRequired
 from sekai.spaces import Box
@@ -58,17 +58,25 @@ class TimeLimit(Wrapper):
             raise ResetRequired(f"{self.env} has not been reset: call reset() before step().")
         return action
 
+    def step(self, action: Any) -> StepResult:
+        """Step through the hooks, with as few frames as can be: this layer is on most environments.
+
+        `after_step` only unpacks its argument, so gymnasium's plain tuples need no conversion.
+        """
+        if self.elapsed_steps is None:
+            self.before_step(action)
+        return self.after_step(self.env.step(action))
+
+    async_step = Wrapper.async_step
+
     def after_step(self, result: StepResult) -> StepResult:
         """Count the step and cut the episode at the limit."""
         observation, reward, terminated, truncated, info = result
-        assert self.elapsed_steps is not None
-        self.elapsed_steps = elapsed = self.elapsed_steps + 1
-        return StepResult(
-            observation,
-            reward,
-            bool(terminated),
-            bool(truncated) or elapsed >= self.max_episode_steps,
-            {**info, "elapsed_steps": elapsed},
+        self.elapsed_steps = elapsed = self.elapsed_steps + 1  # type: ignore[operator]  # before_step saw to it
+        info = info.copy()
+        info["elapsed_steps"] = elapsed
+        return step_result(
+            (observation, reward, bool(terminated), elapsed >= self.max_episode_steps or bool(truncated), info)
         )
 
     def after_reset(self, result: ResetResult) -> ResetResult:

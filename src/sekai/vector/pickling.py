@@ -1,0 +1,34 @@
+"""Pickling for other processes: pickle where it can, cloudpickle for functions and classes of the caller's script."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from typing import Any
+
+
+def dumps(message: Any) -> bytes:
+    """Pickle `message`; `pickle.loads` reads it back.
+
+    Raises:
+        Exception: what cannot be pickled. An open file is refused as well: cloudpickle would send a copy of what it
+            holds, which is hardly what was meant.
+    """
+    try:
+        return pickle.dumps(message)
+    except Exception:
+        return _dumps_by_value(message)
+
+
+def _dumps_by_value(message: Any) -> bytes:
+    import cloudpickle
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
+        def reducer_override(self, value: Any) -> Any:
+            if isinstance(value, io.IOBase):
+                raise pickle.PicklingError(f"{value!r} is open in this process only; send its path instead.")
+            return super().reducer_override(value)
+
+    buffer = io.BytesIO()
+    Pickler(buffer).dump(message)
+    return buffer.getvalue()
