@@ -51,6 +51,4 @@ class ResetResult(NamedTuple):
 
 
 #: `StepResult` from a tuple of five, without the Python frame that a named tuple's own constructor costs
-step_result: Callable[[tuple[Any, float, bool, bool, dict[str, Any]]], StepResult] = partial(
-    tuple.__new__, StepResult
-)
+step_result: Callable[[tuple[Any, float, bool, bool, dict[str, Any]]], StepResult] = partial(tuple.__new__, StepResult)

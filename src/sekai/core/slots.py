@@ -128,16 +128,17 @@ def calls_of(phases: NDArray[np.int8]) -> NDArray[np.int8]:
 
 
 def kinds_of(
-    calls: NDArray[np.int8], terminated: NDArray[np.bool_], truncated: NDArray[np.bool_], lost: NDArray[np.bool_]
+    calls: NDArray[np.int8],
+    terminated: NDArray[np.bool_],
+    truncated: NDArray[np.bool_],
+    lost: NDArray[np.bool_],
 ) -> NDArray[np.int8]:
     """NumPy driver: the kind of each row, `(N,)` of `RowKind`."""
     kinds: NDArray[np.int8] = _KIND_ARRAY[calls, terminated.view(np.int8), truncated.view(np.int8), lost.view(np.int8)]
     return kinds
 
 
-def phases_after(
-    calls: NDArray[np.int8], ended: NDArray[np.bool_], mode: AutoresetMode
-) -> NDArray[np.int8]:
+def phases_after(calls: NDArray[np.int8], ended: NDArray[np.bool_], mode: AutoresetMode) -> NDArray[np.int8]:
     """NumPy driver: the phase of each slot after a call in which the slots of `ended` finished their episode."""
     phases = np.where(calls == Call.HOLD, np.int8(Phase.FROZEN), np.int8(Phase.LIVE))
     phases[ended] = PHASE_AFTER_END[mode]

@@ -159,7 +159,7 @@ class Wrapper(Env[Any, Any], gymnasium.Wrapper[Any, Any, Any, Any]):
         return self.env.np_random
 
     @property
-    def spec(self) -> Any:
+    def spec(self) -> Any:  # type: ignore[override]  # handed on, not stored
         """The registry entry of the base environment."""
         return self.env.spec
 

@@ -81,9 +81,7 @@ class MaskedBox(Dict):
         batch._build(self.element_space, self.max_size, (n, *self.batch_shape))
         return batch
 
-    def sample(
-        self, mask: dict[str, Any] | None = None, probability: dict[str, Any] | None = None
-    ) -> dict[str, Any]:
+    def sample(self, mask: dict[str, Any] | None = None, probability: dict[str, Any] | None = None) -> dict[str, Any]:
         """A random set: its size uniform on `0..max_size`, its elements as `Box` draws them.
 
         Args:
@@ -102,8 +100,7 @@ class MaskedBox(Dict):
         else:
             if given.keys() != self.spaces.keys() or given["elements"] is not None:
                 raise ValueError(
-                    f"MaskedBox.sample takes {{'elements': None, 'mask': array of shape {draws.shape}}}, "
-                    f"got {given!r}."
+                    f"MaskedBox.sample takes {{'elements': None, 'mask': array of shape {draws.shape}}}, got {given!r}."
                 )
             which = "mask" if mask is not None else "probability"
             chosen = draws.sample(**{which: given["mask"]})
@@ -170,17 +167,13 @@ class MaskedBox(Dict):
             )
         integers = given.dtype.kind in "iu" and element.dtype.kind in "iu"
         if not (integers or np.can_cast(given.dtype, element.dtype, "same_kind")):
-            raise InvalidObservation(
-                f"MaskedBox elements are {element.dtype}, which {given.dtype} does not cast to."
-            )
+            raise InvalidObservation(f"MaskedBox elements are {element.dtype}, which {given.dtype} does not cast to.")
         # Integers are compared before the cast, which could wrap; floats after it, rounded like the bounds.
         compared = given if integers else given.astype(element.dtype)
         outside = ~((compared >= element.low) & (compared <= element.high))
         bad = np.flatnonzero(outside.reshape(len(given), -1).any(axis=1))
         if bad.size:
-            raise InvalidObservation(
-                f"MaskedBox element {bad[0]} is outside {element!r}: {given[bad[0]].tolist()}."
-            )
+            raise InvalidObservation(f"MaskedBox element {bad[0]} is outside {element!r}: {given[bad[0]].tolist()}.")
         packed["elements"][: len(given)] = given
         packed["mask"][: len(given)] = 1
         return packed
@@ -199,9 +192,7 @@ class MaskedBox(Dict):
 
     def _require_single(self, what: str) -> None:
         if self.batch_shape:
-            raise ValueError(
-                f"{what} works on one set, {self!r} is a batch: use the single space, row by row."
-            )
+            raise ValueError(f"{what} works on one set, {self!r} is a batch: use the single space, row by row.")
 
     def __eq__(self, other: object, /) -> bool:
         if isinstance(other, MaskedBox):

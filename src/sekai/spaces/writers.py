@@ -223,9 +223,7 @@ def _layout(space: AnySpace) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return space.shape, space.dtype
 
 
-def _converter(
-    shape: tuple[int, ...], dtype: np.dtype[Any], refuse: _Refusal
-) -> Callable[[Any, int], NDArray[Any]]:
+def _converter(shape: tuple[int, ...], dtype: np.dtype[Any], refuse: _Refusal) -> Callable[[Any, int], NDArray[Any]]:
     """The long path: a function `(value, i)` that gives an array NumPy may assign to row `i`, or raises."""
     expected = f"have shape {shape} and a dtype that casts to {dtype}"
     limits = np.iinfo(dtype) if dtype.kind in "iu" else None

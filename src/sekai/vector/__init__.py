@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from sekai.core.slots import AutoresetMode, RowKind
 from sekai.vector.aio import AsyncVecEnv
+from sekai.vector.arrays import shared
 from sekai.vector.base import VecEnv
 from sekai.vector.infos import Infos, stack_infos
-from sekai.vector.native import NativeVecEnv, shared
+from sekai.vector.native import NativeVecEnv
 from sekai.vector.process import ProcVecEnv
 from sekai.vector.results import VecResetResult, VecStepResult
-from sekai.vector.serial import SyncVecEnv
+from sekai.vector.sync import SyncVecEnv
 from sekai.vector.wrapper import VecActionWrapper, VecObservationWrapper, VecRewardWrapper, VecWrapper
 from sekai.vector.wrappers import VecRecordEpisodeStatistics, VecTransformObservation, VecTransformReward
 

@@ -128,7 +128,8 @@ def _check_rows(space: gymnasium.Space[Any], actions: Any, n: int, expected: str
             raise InvalidAction(f"The action batch must be {expected}, one for each of {n} sub-envs with {space}.")
     if len(actions) != n:
         raise InvalidAction(f"The action batch has {len(actions)} entries; expected {n}, one per sub-env.")
-    return actions
+    rows: Sequence[Any] = actions
+    return rows
 
 
 def _check_keys(space: spaces.Dict, given: Mapping[str, Any], what: str) -> None:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from sekai.core.env import await_reset, await_step
 from sekai.seeding import VecSeed
 from sekai.vector.base import AutoresetOptions
+from sekai.vector.building import EnvFactory, building
+from sekai.vector.local import NEW, RESET, STEP, LocalVecEnv
 from sekai.vector.requests import ResetRequest
 from sekai.vector.results import VecResetResult, VecStepResult
-from sekai.vector.serial import NEW, RESET, STEP, EnvFactory, LocalVecEnv, building
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task

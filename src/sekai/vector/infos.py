@@ -1,8 +1,8 @@
 """`Infos`: a list of dicts, one per slot, that need not be built until somebody reads one.
 
-Two backings. *Rows* are the dicts themselves (sync, asyncio, process). *Parts* are columns (native): a part is a
-name, the slots it speaks of (None: all) and one value for each of those slots. `infos[i]` makes one dict and keeps
-it; iterating makes all; from then on the dicts are the truth and may be changed by whoever holds them.
+Two backings. *Rows* are the dicts themselves (sync, asyncio, process). *Columns* are arrays with one value per slot,
+and *parts* are columns of some slots only (native). `infos[i]` makes one dict and keeps it; iterating makes all; from
+then on the dicts are the truth and may be changed by whoever holds them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+_NOTHING: Mapping[str, NDArray[Any]] = {}
+
 
 @dataclass(frozen=True)
 class Part:
@@ -23,17 +25,15 @@ class Part:
         name: the key.
         values: one value per slot of `slots`, along the first axis: an array, a list, or an `Infos`
             for nested dicts.
-        slots: ascending slot indices, or None when the part speaks of every slot.
+        slots: ascending slot indices.
     """
 
     name: str
     values: Any
-    slots: NDArray[np.intp] | None = None
+    slots: NDArray[np.intp]
 
     def place(self, slot: int) -> int:
         """Where `values` holds the value of `slot`; -1 where it holds none."""
-        if self.slots is None:
-            return slot
         place = int(np.searchsorted(self.slots, slot))
         return place if place < len(self.slots) and self.slots[place] == slot else -1
 
@@ -42,27 +42,32 @@ class Infos(Sequence[dict[str, Any]]):
     """The infos of one call, one dict per slot.
 
     Args:
+        num_envs: number of slots.
         rows: the dicts, when they exist already.
-        parts: columns, otherwise; a later part of the same name speaks of other slots.
-        num_envs: number of slots; needed with `parts`.
+        columns: otherwise, keys that every slot has: arrays with a leading axis of slots.
+        parts: keys that some slots have; a later part of the same name speaks of other slots.
     """
 
-    __slots__ = ("_num_envs", "_parts", "_rows")
+    __slots__ = ("_columns", "_num_envs", "_parts", "_rows")
 
     def __init__(
         self,
-        rows: Iterable[dict[str, Any]] | None = None,
+        num_envs: int,
         *,
+        rows: list[dict[str, Any]] | None = None,
+        columns: Mapping[str, NDArray[Any]] = _NOTHING,
         parts: Sequence[Part] = (),
-        num_envs: int | None = None,
     ) -> None:
-        self._parts = tuple(parts)
-        self._rows: list[dict[str, Any] | None] | None = None if rows is None else list(rows)
-        if num_envs is None:
-            if self._rows is None:
-                raise TypeError("Infos needs rows, or parts with num_envs.")
-            num_envs = len(self._rows)
         self._num_envs = num_envs
+        self._rows: list[dict[str, Any] | None] | None = rows  # type: ignore[assignment]  # it may get no None
+        self._columns = columns
+        self._parts = parts
+
+    @classmethod
+    def of(cls, rows: Iterable[dict[str, Any]]) -> Infos:
+        """The infos that these dicts are."""
+        rows = list(rows)
+        return cls(len(rows), rows=rows)
 
     def __len__(self) -> int:
         return self._num_envs
@@ -96,7 +101,7 @@ class Infos(Sequence[dict[str, Any]]):
         return repr(self._all_rows())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Infos, (self._all_rows(),)
+        return Infos.of, (self._all_rows(),)
 
     @property
     def columns(self) -> dict[str, tuple[NDArray[Any], NDArray[np.bool_]]]:
@@ -105,21 +110,17 @@ class Infos(Sequence[dict[str, Any]]):
         Where `present` is False the value means nothing. Values that do not stack (dicts, strings of changing
         types, arrays of different shapes) come as an object array.
         """
-        if self._rows is not None or not all(isinstance(part.values, (np.ndarray, list)) for part in self._parts):
+        if self._rows is not None or self._parts:
             return _columns_of(self._all_rows())
-        merged: dict[str, list[Part]] = {}
-        for part in self._parts:
-            merged.setdefault(part.name, []).append(part)
-        return {name: _spread(parts, self._num_envs) for name, parts in merged.items()}
+        return {name: (values, np.ones(self._num_envs, bool)) for name, values in self._columns.items()}
 
-    def dense_columns(self) -> dict[str, NDArray[Any]] | None:
-        """The columns that every slot has, without a copy; None when dicts have been made."""
-        if self._rows is not None:
-            return None
-        return {part.name: part.values for part in self._parts if part.slots is None}
+    @property
+    def stacked(self) -> Mapping[str, NDArray[Any]] | None:
+        """The columns, without a copy, where every slot has every key and no dict has been made; None otherwise."""
+        return None if self._rows is not None or self._parts else self._columns
 
     def _make_row(self, slot: int) -> dict[str, Any]:
-        row = {}
+        row = {name: _item(values, slot) for name, values in self._columns.items()}
         for part in self._parts:
             place = part.place(slot)
             if place >= 0:
@@ -136,16 +137,14 @@ class Infos(Sequence[dict[str, Any]]):
         return rows  # type: ignore[return-value]  # no None is left
 
     def _make_rows(self) -> list[dict[str, Any]]:
-        dense = [part for part in self._parts if part.slots is None]
-        if dense:
-            names = [part.name for part in dense]
-            rows = [dict(zip(names, values, strict=True)) for values in zip(*map(_items, dense), strict=True)]
+        if self._columns:
+            names = tuple(self._columns)
+            rows = [dict(zip(names, values)) for values in zip(*map(_items, self._columns.values()))]  # noqa: B905  # columns have equal lengths, and strict costs a fifth
         else:
             rows = [{} for _ in range(self._num_envs)]
         for part in self._parts:
-            if part.slots is not None:
-                for slot, value in zip(part.slots.tolist(), _items(part), strict=True):
-                    rows[slot][part.name] = value
+            for slot, value in zip(part.slots.tolist(), _items(part.values), strict=True):
+                rows[slot][part.name] = value
         return rows
 
 
@@ -158,21 +157,17 @@ def stack_infos(infos: Infos | Sequence[Mapping[str, Any]]) -> dict[str, NDArray
         {'t': array([1, 2])}
     """
     if isinstance(infos, Infos):
-        dense = infos.dense_columns()
-        if dense is not None and len(dense) == len(infos._parts):
-            return dense
+        stacked = infos.stacked
+        if stacked is not None:
+            return dict(stacked)
     rows = list(infos)
     if not rows:
         return {}
-    return {
-        name: stack([row[name] for row in rows])
-        for name in rows[0]
-        if all(name in row for row in rows)
-    }
+    return {name: stack([row[name] for row in rows]) for name in rows[0] if all(name in row for row in rows)}
 
 
 def stack(values: list[Any]) -> NDArray[Any]:
-    """An array with one entry per value: numbers, dates, strings and equally shaped arrays stack, the rest are objects."""
+    """One entry per value: numbers, dates, strings and equally shaped arrays stack, the rest come as objects."""
     kinds = {_stack_kind(value) for value in values}
     if len(kinds) == 1 and None not in kinds:
         return np.array(values)
@@ -199,7 +194,9 @@ def same_value(a: Any, b: Any) -> bool:
     """Whether two info values are equal, arrays by their entries, NaN equal to itself."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         a, b = np.asarray(a), np.asarray(b)
-        return a.shape == b.shape and bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc" and b.dtype.kind in "fc"))
+        return a.shape == b.shape and bool(
+            np.array_equal(a, b, equal_nan=a.dtype.kind in "fc" and b.dtype.kind in "fc")
+        )
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         return a.keys() == b.keys() and all(same_value(a[key], b[key]) for key in a)
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
@@ -207,9 +204,8 @@ def same_value(a: Any, b: Any) -> bool:
     return bool(a == b) or (a != a and b != b)
 
 
-def _items(part: Part) -> Sequence[Any]:
-    """All values of a part, as they stand in the dicts: Python scalars, dates, arrays of their own."""
-    values = part.values
+def _items(values: Any) -> Sequence[Any]:
+    """All values of a column, as they stand in the dicts: Python scalars, dates, arrays of their own."""
     if not isinstance(values, np.ndarray):
         return values  # type: ignore[no-any-return]  # a list or an Infos
     # tolist() would turn dates into ints or datetimes, and rows into nested lists
@@ -223,20 +219,6 @@ def _item(values: Any, place: int) -> Any:
     if values.ndim > 1:
         return value.copy()
     return value.item() if isinstance(value, np.generic) and values.dtype.kind not in "mM" else value
-
-
-def _spread(parts: list[Part], n: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """The parts of one name as a column over all slots."""
-    if len(parts) == 1 and parts[0].slots is None and isinstance(parts[0].values, np.ndarray):
-        return parts[0].values, np.ones(n, bool)
-    rows: list[Any] = [None] * n
-    present = np.zeros(n, bool)
-    for part in parts:
-        slots = np.arange(n) if part.slots is None else part.slots
-        present[slots] = True
-        for slot, value in zip(slots.tolist(), _items(part), strict=True):
-            rows[slot] = value
-    return _fill(rows, present), present
 
 
 def _columns_of(rows: list[dict[str, Any]]) -> dict[str, tuple[NDArray[Any], NDArray[np.bool_]]]:

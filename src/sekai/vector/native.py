@@ -7,45 +7,29 @@ time limit, infos, lost rows, closing. One generator, `self.rng`, serves all slo
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.core.env import missing_attribute
 from sekai.core.slots import AutoresetMode, Call, Phase, calls_of, kinds_of, phases_after
 from sekai.errors import InvalidObservation
 from sekai.seeding import Seed, VecSeed, check_seed, slot_seeds
 from sekai.spaces import copy_batch, read_row
 from sekai.vector.actions import check_actions
-from sekai.vector.base import AutoresetOptions, SlotVecEnv
+from sekai.vector.arrays import ArrayVecEnv
+from sekai.vector.base import AutoresetOptions
 from sekai.vector.infos import Infos, Part
 from sekai.vector.outputs import check_batch, check_column, check_info
 from sekai.vector.requests import ResetRequest, reset_request
 from sekai.vector.results import VecResetResult, VecStepResult
 from sekai.wrappers.time import check_max_episode_steps
 
-F = TypeVar("F")
 Indices = NDArray[np.intp]
-_FIXED = frozenset(
-    "num_envs observation_space action_space batch_observation_space batch_action_space autoreset metadata "
-    "closed phase frozen lost_rows spec unwrapped elapsed_steps".split()
-)
 
 
-def shared(member: F) -> F:
-    """Mark a method or property of a native env whose value is the same for every sub-environment.
-
-    `get_attr` and `call` then repeat the whole value, even an array whose length happens to be `num_envs`. Works
-    above or below `@property`.
-    """
-    function = member.fget if isinstance(member, property) else member
-    function.__sekai_shared__ = True  # type: ignore[union-attr]  # functions take attributes
-    return member
-
-
-class NativeVecEnv(SlotVecEnv):
+class NativeVecEnv(ArrayVecEnv):
     """Base class of native vector environments.
 
     Args:
@@ -74,7 +58,11 @@ class NativeVecEnv(SlotVecEnv):
         autoreset_options: AutoresetOptions | None = None,
     ) -> None:
         super().__init__(
-            num_envs, observation_space, action_space, autoreset=autoreset, autoreset_options=autoreset_options
+            num_envs,
+            observation_space,
+            action_space,
+            autoreset=autoreset,
+            autoreset_options=autoreset_options,
         )
         self.max_episode_steps = None if max_episode_steps is None else check_max_episode_steps(max_episode_steps)
         self.metadata = {**getattr(type(self), "metadata", {}), "autoreset_mode": self.autoreset}
@@ -84,7 +72,7 @@ class NativeVecEnv(SlotVecEnv):
         self._last_actions: Any = None
         self._flags = np.zeros((2, self.num_envs), bool)  # terminated, truncated of the latest rows
         self._held: Any = None  # last rows of frozen slots, in a batch
-        self._steps_in_info = self.max_episode_steps is not None
+        self._steady = False  # every slot is live and no row was lost
         self._unchecked = {"_observe", "_step", "_reset_infos"}
 
     # ---- what a subclass implements ------------------------------------------------------------
@@ -144,15 +132,16 @@ class NativeVecEnv(SlotVecEnv):
         indices = np.array(request.slots)
         chosen = [request.options[slot] for slot in request.slots]
         self._check_options(indices, chosen)
-        before = self._rng, None if self._rng is None else self._rng.bit_generator.state
+        rng = self._rng
+        state = None if rng is None else rng.bit_generator.state
         try:
             self._seed(seed)
             self._reset_envs(indices, chosen)
             infos = self._checked_reset_infos(indices)
         except BaseException:
-            self._rng, state = before
-            if self._rng is not None:
-                self._rng.bit_generator.state = state
+            self._rng = rng
+            if rng is not None and state is not None:
+                rng.bit_generator.state = state
             raise
         self._begin_episodes(indices)
         self.lost_rows[indices] = False
@@ -193,11 +182,16 @@ class NativeVecEnv(SlotVecEnv):
 
     def _reset_result(self, request: ResetRequest, infos: dict[str, Any]) -> VecResetResult:
         waiting = self.phase >= Phase.WAITING
-        slots = None if len(request.slots) == self.num_envs else np.array(request.slots, np.intp)
-        parts = [Part(name, values, slots) for name, values in infos.items()]
-        return VecResetResult(
-            self._observations(waiting), Infos(parts=parts, num_envs=self.num_envs), waiting.copy()
-        )
+        self._settle()
+        if len(request.slots) == self.num_envs:
+            made = Infos(self.num_envs, columns=infos)
+        else:
+            slots = np.array(request.slots, np.intp)
+            made = Infos(self.num_envs, parts=[Part(name, values, slots) for name, values in infos.items()])
+        return VecResetResult(self._observations(waiting), made, waiting)
+
+    def _settle(self) -> None:
+        self._steady = bool((self.phase == Phase.LIVE).all() and not self.lost_rows.any())
 
     def _observations(self, held: NDArray[np.bool_] | None = None) -> Any:
         """The observations of all slots, those of `held` slots as they were when their episode ended."""
@@ -230,87 +224,112 @@ class NativeVecEnv(SlotVecEnv):
     def step(self, actions: Any) -> VecStepResult:
         """Step all slots; see `VecEnv.step`."""
         self._require_open()
-        self._require_started()
+        steady = self._steady
+        if not steady:
+            self._require_started()
         if self._unasked:
             self._ask_options()
         batch = check_actions(self.action_space, actions, self.num_envs)
-        resting = self.frozen.any()
-        calls = calls_of(self.phase) if resting else None
-        if calls is not None:
-            self._repeat_actions(batch, calls != Call.STEP)
-        seen = self.lost_rows
-        self.lost_rows = np.ones(self.num_envs, bool) if calls is None else seen | (calls != Call.HOLD)
-        self._last_actions = batch
-        rewards, terminated, truncated, infos = self._checked_step(batch)
-        parts = [Part(name, values) for name, values in infos.items()]
-        if calls is None:
-            self.elapsed_steps += 1
-        else:
+        calls = None if steady else calls_of(self.phase)
+        moving = True if calls is None else calls != Call.HOLD
+        self._steady = False  # until the call has succeeded
+        try:
+            if calls is not None:
+                self._repeat_actions(batch, calls != Call.STEP)
+            self._last_actions = batch
+            rewards, terminated, truncated, infos = self._checked_step(batch)
+            if calls is None:
+                self.elapsed_steps += 1
+                if self.max_episode_steps is not None:
+                    truncated = truncated | (self.elapsed_steps >= self.max_episode_steps)
+                    infos = {**infos, "elapsed_steps": self.elapsed_steps.copy()}
+                ended = terminated | truncated
+                if not ended.any():
+                    self._steady = True
+                    return VecStepResult(
+                        self._observations(),
+                        rewards,
+                        terminated,
+                        truncated,
+                        Infos(self.num_envs, columns=infos),
+                        kind=np.zeros(self.num_envs, np.int8),  # RowKind.STEP
+                        ended=ended,
+                        space=self.observation_space,
+                    )
+                calls = np.full(self.num_envs, Call.STEP, np.int8)
+                return self._step_with_ends(calls, rewards, terminated, truncated, infos, [], ended)
             stepped = calls == Call.STEP
             self.elapsed_steps += stepped
-            rewards = np.where(stepped, rewards, 0.0)
-            terminated = np.where(stepped, terminated, False)
-            truncated = np.where(stepped, truncated, False)
+            if self.max_episode_steps is not None:
+                truncated = truncated | (self.elapsed_steps >= self.max_episode_steps)
+                infos = {**infos, "elapsed_steps": self.elapsed_steps.copy()}
+            terminated, truncated = terminated & stepped, truncated & stepped
             slots = np.flatnonzero(stepped)
-            parts = [Part(name, np.asarray(values)[slots], slots) for name, values in infos.items()]
-        if self.max_episode_steps is not None:
-            limit = self.elapsed_steps >= self.max_episode_steps
-            truncated = truncated | (limit if calls is None else limit & stepped)
-            steps = self.elapsed_steps.copy() if calls is None else self.elapsed_steps[slots]
-            parts.append(Part("elapsed_steps", steps, None if calls is None else slots))
-        ended = terminated | truncated
-        if calls is None and not ended.any() and not seen.any():
-            return self._result(self._observations(), rewards, terminated, truncated, parts, ended, seen)
-        return self._step_with_ends(calls, rewards, terminated, truncated, parts, ended, seen)
+            parts = [Part(name, values[slots], slots) for name, values in infos.items()]
+            rewards, ended = np.where(stepped, rewards, 0.0), terminated | truncated
+            return self._step_with_ends(calls, rewards, terminated, truncated, {}, parts, ended)
+        except BaseException:
+            self.lost_rows = self.lost_rows | moving
+            self._steady = False
+            raise
 
     def _step_with_ends(
         self,
-        calls: NDArray[np.int8] | None,
+        calls: NDArray[np.int8],
         rewards: NDArray[np.float64],
         terminated: NDArray[np.bool_],
         truncated: NDArray[np.bool_],
+        columns: dict[str, Any],
         parts: list[Part],
         ended: NDArray[np.bool_],
-        seen: NDArray[np.bool_],
     ) -> VecStepResult:
-        """The rest of a step in which an episode ends, a slot waits or is frozen, or a row was lost."""
-        if calls is None:
-            calls = np.full(self.num_envs, Call.STEP, np.int8)
+        """The rest of a step in which an episode ends, a slot waits or is frozen, or a row was lost before."""
         held = calls == Call.HOLD
         batch = self._observations(held)
         finished = np.flatnonzero(ended)
         resetting = np.flatnonzero(calls == Call.RESET)
-        if self.autoreset is AutoresetMode.SAME_STEP:
-            if len(finished):
-                batch, parts = self._restart(finished, batch, parts)
-        else:
-            if len(resetting):
-                infos = self._restart_episodes(resetting)
-                batch = self._observe_again(resetting, batch, held)
-                parts = [*parts, *(Part(name, values, resetting) for name, values in infos.items())]
-            if len(finished):
-                self._hold(finished, batch)
+        if len(resetting):
+            infos = self._restart_episodes(resetting)
+            batch = self._observe_again(resetting, batch, held)
+            parts = [*parts, *(Part(name, values, resetting) for name, values in infos.items())]
+        if len(finished) and self.autoreset is AutoresetMode.SAME_STEP:
+            batch, parts = self._restart(finished, batch, columns, parts)
+        elif len(finished):
+            self._hold(finished, batch)
         phase = phases_after(calls, ended, self.autoreset)
         self.phase[:] = phase
         self.frozen = phase >= Phase.WAITING
-        self._flags[:, resetting] = False
         terminated, truncated = np.where(held, self._flags, (terminated, truncated))
         self._flags = np.stack((terminated, truncated))
-        kind = kinds_of(calls, terminated, truncated, seen)
-        return self._result(batch, rewards, terminated, truncated, parts, ended, seen, kind)
+        kind = kinds_of(calls, terminated, truncated, self.lost_rows)
+        if self._unasked:
+            self._ask_options()
+        self.lost_rows = np.zeros(self.num_envs, bool)
+        self._settle()
+        return VecStepResult(
+            batch,
+            rewards,
+            terminated,
+            truncated,
+            Infos(self.num_envs, columns=columns, parts=parts),
+            kind=kind,
+            ended=ended,
+            space=self.observation_space,
+        )
 
-    def _restart(self, finished: Indices, batch: Any, parts: list[Part]) -> tuple[Any, list[Part]]:
+    def _restart(
+        self, finished: Indices, batch: Any, columns: dict[str, Any], parts: list[Part]
+    ) -> tuple[Any, list[Part]]:
         """Start the next episode of slots that ended in this call; keep their terminal rows and infos."""
         final = [read_row(self.observation_space, batch, slot) for slot in finished.tolist()]
-        final_infos = _TakenInfos(Infos(parts=parts, num_envs=self.num_envs), finished)
+        final_infos = _TakenInfos(Infos(self.num_envs, columns=columns, parts=parts), finished)
         infos = self._restart_episodes(finished)
         batch = self._observe_again(finished, batch)
-        reset_infos = Infos(parts=[Part(name, values) for name, values in infos.items()], num_envs=len(finished))
         return batch, [
             *parts,
             Part("final_observation", final, finished),
             Part("final_info", final_infos, finished),
-            Part("reset_info", reset_infos, finished),
+            Part("reset_info", Infos(len(finished), columns=infos), finished),
         ]
 
     def _restart_episodes(self, indices: Indices) -> dict[str, Any]:
@@ -326,31 +345,6 @@ class NativeVecEnv(SlotVecEnv):
             self._held = copy_batch(self.observation_space, batch)
         else:
             _assign(self._held, batch, finished)
-
-    def _result(
-        self,
-        batch: Any,
-        rewards: NDArray[np.float64],
-        terminated: NDArray[np.bool_],
-        truncated: NDArray[np.bool_],
-        parts: list[Part],
-        ended: NDArray[np.bool_],
-        seen: NDArray[np.bool_],
-        kind: NDArray[np.int8] | None = None,
-    ) -> VecStepResult:
-        if self._unasked:
-            self._ask_options()
-        self.lost_rows = np.zeros(self.num_envs, bool)
-        return VecStepResult(
-            batch,
-            rewards,
-            terminated,
-            truncated,
-            Infos(parts=parts, num_envs=self.num_envs),
-            kind=np.zeros(self.num_envs, np.int8) if kind is None else kind,
-            ended=ended,
-            space=self.observation_space,
-        )
 
     def _checked_step(self, actions: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
         rewards, terminated, truncated, infos = self._step(actions)
@@ -372,58 +366,6 @@ class NativeVecEnv(SlotVecEnv):
         """Hand slots that are not stepped their last action again, so that what the caller gave them is ignored."""
         if self._last_actions is not None:
             _assign(batch, self._last_actions, np.flatnonzero(resting))
-
-    # ---- reaching the slots --------------------------------------------------------------------
-
-    def get_attr(self, name: str) -> list[Any]:
-        """`name` of this object: an array with a leading `num_envs` axis is split, anything else repeated.
-
-        Arrays are copies.
-        """
-        self._require_open()
-        owner = self._owner(name)
-        return self._split(getattr(owner, name), self._is_shared(owner, name))
-
-    def call(self, name: str, *args: Any, **kwargs: Any) -> list[Any]:
-        """Call `name` of this object (or read it when it is not callable) and split the result like `get_attr`."""
-        self._require_open()
-        owner = self._owner(name)
-        value = getattr(owner, name)
-        return self._split(value(*args, **kwargs) if callable(value) else value, self._is_shared(owner, name))
-
-    def set_attr(self, name: str, value: Any) -> None:
-        """Set an existing attribute: a list of `num_envs` values is stored as one array, anything else as it is."""
-        self._require_open()
-        owner = self._owner(name)
-        if name in _FIXED or callable(getattr(type(owner), name, None)):
-            raise AttributeError(f"{name!r} of {self} cannot be set.")
-        setattr(owner, name, np.array(self._slot_values(value)) if isinstance(value, list) else value)
-
-    def _owner(self, name: str) -> Any:
-        """The object that has `name`."""
-        if not hasattr(self, name):
-            raise missing_attribute(name, dir(self), self)
-        return self
-
-    @staticmethod
-    def _is_shared(owner: Any, name: str) -> bool:
-        member = getattr(type(owner), name, None)
-        return hasattr(member.fget if isinstance(member, property) else member, "__sekai_shared__")
-
-    def _split(self, value: Any, whole: bool) -> list[Any]:
-        if isinstance(value, np.ndarray):
-            if not whole and value.ndim and len(value) == self.num_envs:
-                return value.tolist() if value.ndim == 1 and value.dtype.kind not in "mM" else list(value.copy())
-            return [value.copy() for _ in range(self.num_envs)]
-        return [value] * self.num_envs
-
-    def layers(self) -> list[str]:
-        """This class: a native env has no sub-environment objects."""
-        return [type(self).__name__]
-
-    def render(self) -> list[Any]:
-        """A native env does not render."""
-        raise NotImplementedError(f"{self} does not render; make it with vectorization_mode='sync'.")
 
     def close(self) -> None:
         """Mark as closed; a subclass that holds resources releases them and calls this."""
@@ -459,4 +401,3 @@ def _assign(target: Any, source: Any, indices: Indices) -> None:
     else:
         for slot in indices.tolist():
             target[slot] = source[slot]
-

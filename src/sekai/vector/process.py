@@ -24,11 +24,11 @@ from sekai.errors import VecEnvWorkerError
 from sekai.seeding import VecSeed
 from sekai.vector.actions import check_actions
 from sekai.vector.base import AutoresetOptions, SlotVecEnv
+from sekai.vector.building import EnvFactory, check_equal_spaces, check_factories
 from sekai.vector.infos import Infos
 from sekai.vector.pickling import dumps
 from sekai.vector.requests import ResetRequest, reset_request
 from sekai.vector.results import VecResetResult, VecStepResult
-from sekai.vector.serial import EnvFactory, check_equal_spaces, check_factories
 from sekai.vector.shares import cut, join, share_bounds
 from sekai.vector.worker import Failure, Reply, ResetColumns, StepColumns, StepRequest, work
 
@@ -170,7 +170,7 @@ class ProcVecEnv(SlotVecEnv):
             np.concatenate(rewards),
             np.concatenate(terminated),
             np.concatenate(truncated),
-            Infos(self._join_lists(infos)),
+            Infos.of(self._join_lists(infos)),
             kind=kind,
             ended=np.concatenate(ended),
             space=self.observation_space,
@@ -191,7 +191,9 @@ class ProcVecEnv(SlotVecEnv):
         self._ask_options()
         observations, infos, dones = zip(*parts, strict=True)
         return VecResetResult(
-            join(self.observation_space, observations), Infos(self._join_lists(infos)), np.concatenate(dones)
+            join(self.observation_space, observations),
+            Infos.of(self._join_lists(infos)),
+            np.concatenate(dones),
         )
 
     def get_attr(self, name: str) -> list[Any]:
@@ -232,9 +234,7 @@ class ProcVecEnv(SlotVecEnv):
     def _join_lists(parts: Iterable[list[Any]]) -> list[Any]:
         return [entry for part in parts for entry in part]
 
-    def _exchange(
-        self, messages: Mapping[int, tuple[str, Any]], lost: NDArray[np.bool_] | None = None
-    ) -> list[Any]:
+    def _exchange(self, messages: Mapping[int, tuple[str, Any]], lost: NDArray[np.bool_] | None = None) -> list[Any]:
         """Send one request to each worker and collect every reply; then raise the first failure.
 
         Args:

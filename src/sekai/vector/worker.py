@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.vector.blame import blamed_slot
+from sekai.vector.building import EnvFactory
 from sekai.vector.pickling import dumps
 from sekai.vector.requests import Options, ResetRequest
-from sekai.vector.serial import EnvFactory, SyncVecEnv
-
+from sekai.vector.sync import SyncVecEnv
 
 #: observations, rewards, terminated, truncated, infos, kind, ended of a share
 StepColumns = tuple[Any, Any, Any, Any, list[dict[str, Any]], Any, Any]

@@ -132,7 +132,7 @@ class VecWrapper(VecEnv):
         return self.venv.lost_rows
 
     @property
-    def spec(self) -> Any:  # type: ignore[override]  # handed on, not stored
+    def spec(self) -> Any:
         """The registry entry of the inner vector environment."""
         return self.venv.spec
 
@@ -268,4 +268,3 @@ class VecActionWrapper(VecWrapper):
     def before_step(self, actions: Any) -> Any:
         """Transform the actions."""
         return self.action(actions)
-

@@ -32,6 +32,4 @@ class AutoReset(Wrapper):
         if not result.done:
             return result
         first: ResetResult = yield ResetCall()
-        return result._replace(
-            observation=first.observation, info={**result.info, "reset_info": snapshot(first.info)}
-        )
+        return result._replace(observation=first.observation, info={**result.info, "reset_info": snapshot(first.info)})

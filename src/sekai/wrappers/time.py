@@ -65,7 +65,7 @@ class TimeLimit(Wrapper):
         """
         if self.elapsed_steps is None:
             self.before_step(action)
-        return self.after_step(self.env.step(action))
+        return self.after_step(self.env.step(action))  # type: ignore[arg-type]  # a plain tuple unpacks as well
 
     async_step = Wrapper.async_step
 
@@ -76,7 +76,13 @@ class TimeLimit(Wrapper):
         info = info.copy()
         info["elapsed_steps"] = elapsed
         return step_result(
-            (observation, reward, bool(terminated), elapsed >= self.max_episode_steps or bool(truncated), info)
+            (
+                observation,
+                reward,
+                bool(terminated),
+                elapsed >= self.max_episode_steps or bool(truncated),
+                info,
+            )
         )
 
     def after_reset(self, result: ResetResult) -> ResetResult:

@@ -1,7 +1,7 @@
-"""Backends that hold their sub-environments in this process: what they share, and `SyncVecEnv`.
+"""`LocalVecEnv`: what the backends share that hold their sub-environments in this process.
 
-`LocalVecEnv` knows what the outcome of a call means for a slot and never calls an environment itself; `SyncVecEnv`
-(one slot after another) and `AsyncVecEnv` (all at once) are thin drivers over it.
+It knows what the outcome of a call means for a slot and never calls an environment itself; `SyncVecEnv` (one slot
+after another) and `AsyncVecEnv` (all at once) are thin drivers over it.
 
 Observations live in one private batch, whose rows the slots overwrite; every result gets a copy of it. So a row
 survives a call that does not touch its slot, and no environment can change a result by reusing its arrays.
@@ -9,23 +9,20 @@ survives a call that does not touch its slot, and no environment can change a re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any
 
-import gymnasium
 import numpy as np
 
-from sekai.core.env import Env, as_step_result, call_reset, find_attr, walk
+from sekai.core.env import Env, find_attr, walk
 from sekai.core.results import ResetResult, StepResult
 from sekai.core.slots import CALL_OF_PHASE, KIND, AutoresetMode, Call, Phase, phase_after
 from sekai.core.snapshot import ATOMS, snapshot
 from sekai.core.wrapper import resets_itself
-from sekai.errors import InvalidObservation, SpaceMismatch
+from sekai.errors import InvalidObservation
 from sekai.seeding import VecSeed
 from sekai.spaces import (
     copy_batch,
-    describe_mismatch,
     empty_batch,
     finish_batch,
     iterate,
@@ -33,17 +30,21 @@ from sekai.spaces import (
     writer_into,
 )
 from sekai.vector.actions import check_actions
-from sekai.vector.blame import blaming, raise_first
 from sekai.vector.base import AutoresetOptions, SlotVecEnv
+from sekai.vector.blame import blaming, raise_first
+from sekai.vector.building import check_equal_spaces, close_all
 from sekai.vector.infos import Infos
-from sekai.vector.requests import Options, ResetRequest, reset_request
+from sekai.vector.requests import ResetRequest, reset_request
 from sekai.vector.results import VecResetResult, VecStepResult
 
 # plain ints: members of an enum class are several times slower to compare and to store
-NEW, LIVE, STEP, RESET, HOLD = int(Phase.NEW), int(Phase.LIVE), int(Call.STEP), int(Call.RESET), int(Call.HOLD)
-
-EnvFactory = Callable[[], gymnasium.Env[Any, Any]]
-Spaces = tuple[gymnasium.Space[Any], gymnasium.Space[Any]]
+NEW, LIVE, STEP, RESET, HOLD = (
+    int(Phase.NEW),
+    int(Phase.LIVE),
+    int(Call.STEP),
+    int(Call.RESET),
+    int(Call.HOLD),
+)
 
 
 class LocalVecEnv(SlotVecEnv):
@@ -171,7 +172,11 @@ class LocalVecEnv(SlotVecEnv):
         terminated, truncated, ended = np.zeros(n, bool), np.zeros(n, bool), np.zeros(n, bool)
         kind = np.zeros(n, np.int8)  # RowKind.STEP
         for slot in self._ended:
-            terminated[slot], truncated[slot], ended[slot] = self._terminated[slot], self._truncated[slot], True
+            terminated[slot], truncated[slot], ended[slot] = (
+                self._terminated[slot],
+                self._truncated[slot],
+                True,
+            )
             kind[slot] = KIND[STEP][self._terminated[slot]][self._truncated[slot]][False]
         if calls is not self._all_step or self._any_lost:
             terminated, truncated = np.array(self._terminated, bool), np.array(self._truncated, bool)
@@ -183,7 +188,7 @@ class LocalVecEnv(SlotVecEnv):
             np.array(self._rewards, np.float64),
             terminated,
             truncated,
-            Infos(self._infos),
+            Infos(n, rows=list(self._infos)),
             kind=kind,
             ended=ended,
             space=self.observation_space,
@@ -224,7 +229,7 @@ class LocalVecEnv(SlotVecEnv):
         if self._failures:
             raise_first(self._named(self._failures), "needs a reset")
         self._ask_options()
-        return VecResetResult(self._observations(), Infos(self._infos), self.phase >= Phase.WAITING)
+        return VecResetResult(self._observations(), Infos.of(self._infos), self.phase >= Phase.WAITING)
 
     def _latest(self, slot: int) -> Any:
         """A copy of the latest row of one slot."""
@@ -302,128 +307,6 @@ class LocalVecEnv(SlotVecEnv):
         close_all(self.envs)
 
 
-class SyncVecEnv(LocalVecEnv):
-    """Sub-environments stepped one after another, in this process.
-
-    Args:
-        env_fns: one zero-argument callable per sub-environment.
-        autoreset: True or `"same_step"`, `"next_step"`, False or `"disabled"`, see `AutoresetMode`.
-        autoreset_options: called as `(slot, episode)` when an episode starts; returns the options of the next one.
-
-    Raises:
-        SpaceMismatch: the sub-environments' spaces differ.
-        ValueError: no factory, or two that return the same object.
-    """
-
-    def __init__(
-        self,
-        env_fns: Iterable[EnvFactory],
-        *,
-        autoreset: Any = True,
-        autoreset_options: AutoresetOptions | None = None,
-    ) -> None:
-        with building(env_fns, self.first_slot) as envs:
-            super().__init__(envs, autoreset=autoreset, autoreset_options=autoreset_options)
-
-    def step(self, actions: Any) -> VecStepResult:
-        """Step the slots in order. An exception of one lets the others finish and is raised at the end."""
-        calls, batch = self._begin_step(actions)
-        envs, stepped, slot = self.envs, self._stepped, 0
-        try:
-            for slot, action in enumerate(batch):
-                try:
-                    if calls[slot] == STEP:
-                        result = envs[slot].step(action)
-                        if type(result) is not StepResult:
-                            result = as_step_result(result, envs[slot])
-                        if stepped(slot, result):
-                            self._restarted(slot, call_reset(envs[slot], None, self._next_options[slot]))
-                    elif calls[slot] == RESET:
-                        self.phase[slot] = NEW  # until the reset has succeeded
-                        self._was_reset(slot, call_reset(envs[slot], None, self._next_options[slot]))
-                    else:
-                        self._held(slot)
-                except Exception as error:
-                    self._failed(slot, error)
-        except BaseException:
-            self._lose(calls[: slot + 1])
-            raise
-        return self._finish_step(calls)
-
-    def reset(self, *, seed: VecSeed = None, options: Any = None, mask: Any = None) -> VecResetResult:
-        """Reset the slots in order. An exception of one lets the others finish and is raised at the end."""
-        request = self._begin_reset(seed, options, mask)
-        for slot in request.slots:
-            self.phase[slot] = NEW  # until the reset has succeeded
-            try:
-                self._was_reset(slot, call_reset(self.envs[slot], request.seeds[slot], request.options[slot]))
-            except Exception as error:
-                self._failed(slot, error)
-        return self._finish_reset(request)
-
-
-@contextmanager
-def building(env_fns: Iterable[EnvFactory], first_slot: int = 0) -> Iterator[list[Any]]:
-    """Build the sub-environments; close those already built when anything fails before the end of the block."""
-    envs: list[Any] = []
-    try:
-        for slot, env_fn in enumerate(check_factories(env_fns)):
-            with blaming(first_slot + slot):
-                envs.append(check_new_env(env_fn(), envs, first_slot))
-        yield envs
-    except BaseException as error:
-        try:
-            close_all(envs)
-        except Exception as secondary:  # the first error is the one that matters
-            error.add_note(f"Closing the sub-envs that had been built also failed: {secondary!r}")
-        raise
-
-
-def check_factories(env_fns: Iterable[EnvFactory]) -> list[EnvFactory]:
-    """The factories as a list.
-
-    Raises:
-        TypeError: an entry that cannot be called.
-        ValueError: no entry.
-    """
-    factories = list(env_fns)
-    if not factories:
-        raise ValueError("A vector environment needs at least one sub-env; given no factories.")
-    for slot, factory in enumerate(factories):
-        if isinstance(factory, gymnasium.Env) or not callable(factory):
-            raise TypeError(f"env_fns[{slot}] is {factory!r}; expected a callable without arguments that builds an env.")
-    return factories
-
-
-def check_new_env(env: Any, others: Sequence[Any], first_slot: int = 0) -> Any:
-    """What a factory returned.
-
-    Raises:
-        TypeError: no single environment.
-        ValueError: the same object as an earlier factory's.
-    """
-    if not isinstance(env, gymnasium.Env):
-        raise TypeError(f"The factory returned {env!r} ({type(env).__name__}); expected a single environment.")
-    for slot, other in enumerate(others):
-        if env is other or env.unwrapped is other.unwrapped:
-            raise ValueError(
-                f"The factory returned the environment of sub-env {first_slot + slot} again; build a new one each time."
-            )
-    return env
-
-
-def check_equal_spaces(spaces: Sequence[Spaces], first_slot: int = 0) -> None:
-    """Raise `SpaceMismatch` when the (observation, action) spaces of a sub-environment differ from the first's."""
-    for slot, pair in enumerate(spaces):
-        for kind, expected, given in zip(("observation", "action"), spaces[0], pair, strict=True):
-            problem = describe_mismatch(expected, given)
-            if problem is not None:
-                raise SpaceMismatch(
-                    f"The {kind} space of sub-env {first_slot + slot} differs from that of sub-env {first_slot}: "
-                    f"{problem}"
-                )
-
-
 def as_reward(reward: Any, slot: int) -> float:
     """A scalar, 0-d or `(1,)` reward as a float.
 
@@ -438,15 +321,3 @@ def as_reward(reward: Any, slot: int) -> float:
             f"sub-env {slot} returned the reward {reward!r} (shape {array.shape}); expected one number."
         )
     return float(array.reshape(()))
-
-
-def close_all(envs: Sequence[Any]) -> None:
-    """Close all; raise the first error when all have been tried."""
-    errors: dict[int, Exception] = {}
-    for slot, env in enumerate(envs):
-        try:
-            env.close()
-        except Exception as error:
-            errors[slot] = error
-    if errors:
-        raise_first(errors)
