@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sekai import envs as envs  # its import registers the ids that come with sekai
 from sekai.core import (
     ActionWrapper,
     AutoresetMode,
@@ -25,6 +26,7 @@ from sekai.errors import (
     VecEnvClosed,
     VecEnvWorkerError,
 )
+from sekai.registry import EnvSpec, all_specs, deregister, make, make_vec, register, register_namespace, spec
 from sekai.spaces import Box, Dict, Discrete, MaskedBox, MultiBinary, MultiDiscrete, Sequence, Tuple
 from sekai.stats import EpisodeStats, InMemoryTracker, StatsTracker
 from sekai.vector import (
@@ -45,4 +47,77 @@ from sekai.vector import (
     VecWrapper,
     stack_infos,
 )
-from sekai.wrappers import AutoReset, ClipReward, FromGymnasium, OrderEnforcing, TimeAwareObservation, TimeLimit
+from sekai.wrappers import (
+    AutoReset,
+    ClipReward,
+    FromGymnasium,
+    OrderEnforcing,
+    TimeAwareObservation,
+    TimeLimit,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ActionWrapper",
+    "AsyncVecEnv",
+    "AutoReset",
+    "AutoresetMode",
+    "Box",
+    "ClipReward",
+    "Dict",
+    "Discrete",
+    "Env",
+    "EnvAlreadyRegistered",
+    "EnvNotFound",
+    "EnvSpec",
+    "EpisodeStats",
+    "FromGymnasium",
+    "InMemoryTracker",
+    "Infos",
+    "InvalidAction",
+    "InvalidObservation",
+    "MaskedBox",
+    "MultiBinary",
+    "MultiDiscrete",
+    "NativeVecEnv",
+    "ObservationWrapper",
+    "OrderEnforcing",
+    "ProcVecEnv",
+    "ResetRequired",
+    "ResetResult",
+    "RewardWrapper",
+    "RowKind",
+    "SekaiError",
+    "Sequence",
+    "SpaceMismatch",
+    "Spawns",
+    "StatsTracker",
+    "StepResult",
+    "SyncVecEnv",
+    "TimeAwareObservation",
+    "TimeLimit",
+    "Tuple",
+    "VecActionWrapper",
+    "VecEnv",
+    "VecEnvClosed",
+    "VecEnvWorkerError",
+    "VecObservationWrapper",
+    "VecRecordEpisodeStatistics",
+    "VecResetResult",
+    "VecRewardWrapper",
+    "VecStepResult",
+    "VecTransformObservation",
+    "VecTransformReward",
+    "VecWrapper",
+    "Wrapper",
+    "__version__",
+    "all_specs",
+    "deregister",
+    "make",
+    "make_vec",
+    "register",
+    "register_namespace",
+    "spec",
+    "stack_infos",
+]

@@ -67,7 +67,8 @@ class VecEnvWorkerError(SekaiError, RuntimeError):
         self.remote_traceback = remote_traceback
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild_worker_error, (str(self), self.rank, self.exc_type, self.remote_traceback)
+        # the third entry carries what was added to the error, its notes among it
+        return _rebuild_worker_error, (str(self), self.rank, self.exc_type, self.remote_traceback), vars(self)
 
 
 def _rebuild_worker_error(message: str, rank: int, exc_type: str, remote: str) -> VecEnvWorkerError:

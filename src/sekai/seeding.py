@@ -37,7 +37,7 @@ def check_seed(seed: object, where: str = "seed") -> Seed:
 def spawn_seeds(seed: int, n: int) -> list[int]:
     """`n` statistically independent seeds from one, each in `[0, 2**63)`.
 
-    Source: NumPy's `SeedSequence.spawn`; the first 64-bit word of each child's state, its top bit dropped.
+    Source: NumPy's `SeedSequence.spawn`; the first 64-bit word of each child's state, halved.
     """
     children = np.random.SeedSequence(seed).spawn(n)
     return [int(child.generate_state(1, np.uint64)[0] >> np.uint64(1)) for child in children]
@@ -56,9 +56,7 @@ def slot_seeds(seed: VecSeed, n: int) -> list[Seed]:
     if seed is None:
         return [None] * n
     if isinstance(seed, np.random.Generator):
-        raise TypeError(
-            f"One generator cannot seed {n} sub-envs independently; give an int, or a list of {n} seeds."
-        )
+        raise TypeError(f"One generator cannot seed {n} sub-envs independently; give an int, or a list of {n} seeds.")
     if isinstance(seed, (list, tuple, np.ndarray)):
         if len(seed) != n:
             raise ValueError(f"seed has {len(seed)} entries; expected {n}, one per sub-env.")

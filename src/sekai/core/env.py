@@ -139,7 +139,8 @@ def find_attr(env: Any, name: str) -> tuple[Any, Any]:
             return layer, getattr(layer, name)
         except AttributeError as error:
             # a property that fails inside is that property's error, not a missing name
-            if error.obj is not None and (error.obj is not layer or error.name != name):
+            about_another = error.obj is not None and (error.obj is not layer or error.name != name)
+            if about_another or any(name in vars(base) for base in type(layer).__mro__):
                 raise
     raise missing_attribute(name, (entry for layer in layers for entry in dir(layer)), env)
 
@@ -191,13 +192,14 @@ async def await_step(env: Any, action: Any) -> StepResult:
 
 
 def as_step_result(result: Any, env: object) -> StepResult:
-    """A plain tuple of five as a `StepResult`.
+    """A plain tuple of five as a `StepResult`, its flags as Python bools.
 
     Raises:
         TypeError: `step` returned something else.
     """
     if isinstance(result, tuple) and len(result) == 5:
-        return step_result(result)
+        observation, reward, terminated, truncated, info = result
+        return step_result((observation, reward, bool(terminated), bool(truncated), info))
     raise TypeError(
         f"{env}.step() returned {_shape(result)}; expected StepResult(observation, reward, terminated, "
         "truncated, info)."

@@ -13,18 +13,25 @@ ATOMS = frozenset({bool, int, float, complex, str, bytes, type(None), np.float64
 def snapshot(value: Any) -> Any:
     """A copy of `value` that shares no array, dict, list or set with it.
 
-    Containers are copied to any depth. Objects of other classes are handed on as they are: copying them could
-    cost anything, and what they hold is not for sekai to know.
+    Containers are copied to any depth, named tuples (the samples of gymnasium's `Graph`) and arrays of objects
+    included; a subclass of dict becomes a dict. Objects of other classes are handed on as they are: copying them
+    could cost anything, and what they hold is not for sekai to know.
     """
     kind = type(value)
     if kind in ATOMS:
         return value
     if isinstance(value, np.ndarray):
-        return value.copy()
+        copied = value.copy()
+        if value.dtype.kind == "O":
+            for place in np.ndindex(value.shape):
+                copied[place] = snapshot(value[place])
+        return copied
     if kind is dict:
         return {key: entry if type(entry) in ATOMS else snapshot(entry) for key, entry in value.items()}
     if kind in (list, tuple, set, frozenset):
         return kind(snapshot(entry) for entry in value)
     if isinstance(value, dict):
         return {key: snapshot(entry) for key, entry in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_make"):
+        return value._make(map(snapshot, value))
     return value

@@ -171,6 +171,8 @@ class Wrapper(Env[Any, Any], gymnasium.Wrapper[Any, Any, Any, Any]):
 
 def resets_itself(env: object) -> bool:
     """Whether `env` starts its next episode by itself, inside `step`."""
+    while isinstance(env, gymnasium.Wrapper) and not isinstance(env, Env):
+        env = env.env  # gymnasium's wrappers do not say
     return isinstance(env, Env) and env.resets_itself
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from sekai.core.snapshot import snapshot
 from sekai.errors import InvalidAction
 
 
@@ -54,7 +55,7 @@ def check_actions(space: gymnasium.Space[Any], actions: Any, n: int) -> Any:
             if not isinstance(row, tuple) or len(row) != len(space.spaces):
                 raise InvalidAction(f"The action of sub-env {i} is {row!r}; expected a member of {space}.")
         return tuple(check_actions(part, [r[k] for r in rows], n) for k, part in enumerate(space.spaces))
-    return list(_check_rows(space, actions, n, "a list of actions"))
+    return [snapshot(action) for action in _check_rows(space, actions, n, "a list of actions")]
 
 
 def _check_array(space: gymnasium.Space[Any], actions: Any, n: int) -> NDArray[Any]:

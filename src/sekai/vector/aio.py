@@ -38,13 +38,13 @@ class Loop:
         try:
             return job.outcome.result()
         except _Stop as stop:
-            assert stop.__cause__ is not None
-            raise stop.__cause__ from None
+            error = stop.error
         except BaseException:
             if not job.outcome.done():
                 job.cancel()
                 job.outcome.exception()
             raise
+        raise error
 
     async def run_async(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Await `work` from another loop; cancelling cancels it and waits like `run`."""
@@ -55,13 +55,13 @@ class Loop:
         try:
             return await asyncio.shield(outcome)
         except _Stop as stop:
-            assert stop.__cause__ is not None
-            raise stop.__cause__ from None
+            error = stop.error
         except asyncio.CancelledError:
             if not job.outcome.done():
                 job.cancel()
                 await asyncio.wait([outcome])
             raise
+        raise error
 
     def stop(self) -> None:
         """Cancel what is left, stop the loop and join its thread."""
@@ -120,7 +120,11 @@ async def _cancel_others() -> None:
 
 
 class _Stop(Exception):
-    """Carries an exception that would stop the loop itself, such as `SystemExit`, out of a task."""
+    """Carries an exception out of a task that would stop the loop, such as `SystemExit`, or pass for a cancellation."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
 
 
 async def _gather(works: Iterable[Coroutine[Any, Any, None]]) -> None:
@@ -137,10 +141,17 @@ async def _gather(works: Iterable[Coroutine[Any, Any, None]]) -> None:
 
 
 async def _carrying(work: Coroutine[Any, Any, None]) -> None:
+    import asyncio
+
     try:
         await work
-    except (SystemExit, KeyboardInterrupt) as stop:
-        raise _Stop from stop
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise _Stop(error) from None
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise _Stop(error) from None  # the environment's own: a task group would take it for a normal end
 
 
 async def _run(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

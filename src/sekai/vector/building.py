@@ -20,10 +20,11 @@ Spaces = tuple[gymnasium.Space[Any], gymnasium.Space[Any]]
 def building(env_fns: Iterable[EnvFactory], first_slot: int = 0) -> Iterator[list[Any]]:
     """Build the sub-environments; close those already built when anything fails before the end of the block."""
     envs: list[Any] = []
+    built: dict[int, int] = {}
     try:
-        for slot, env_fn in enumerate(check_factories(env_fns)):
-            with blaming(first_slot + slot):
-                envs.append(check_new_env(env_fn(), envs, first_slot))
+        for slot, env_fn in enumerate(check_factories(env_fns), first_slot):
+            with blaming(slot):
+                envs.append(check_new_env(env_fn(), built, slot))
         yield envs
     except BaseException as error:
         try:
@@ -51,8 +52,13 @@ def check_factories(env_fns: Iterable[EnvFactory]) -> list[EnvFactory]:
     return factories
 
 
-def check_new_env(env: Any, others: Sequence[Any], first_slot: int = 0) -> Any:
-    """What a factory returned.
+def check_new_env(env: Any, built: dict[int, int], slot: int) -> Any:
+    """What the factory of `slot` returned.
+
+    Args:
+        env: it.
+        built: slots of the environments built before, by the `id` of their innermost one; `env` is added.
+        slot: its index.
 
     Raises:
         TypeError: no single environment.
@@ -60,11 +66,9 @@ def check_new_env(env: Any, others: Sequence[Any], first_slot: int = 0) -> Any:
     """
     if not isinstance(env, gymnasium.Env):
         raise TypeError(f"The factory returned {env!r} ({type(env).__name__}); expected a single environment.")
-    for slot, other in enumerate(others):
-        if env is other or env.unwrapped is other.unwrapped:
-            raise ValueError(
-                f"The factory returned the environment of sub-env {first_slot + slot} again; build a new one each time."
-            )
+    other = built.setdefault(id(env.unwrapped), slot)
+    if other != slot:
+        raise ValueError(f"The factory returned the environment of sub-env {other} again; build a new one each time.")
     return env
 
 

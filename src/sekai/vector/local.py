@@ -206,6 +206,7 @@ class LocalVecEnv(SlotVecEnv):
         self._require_rest_started(request.mask)
         self._check_options(request)
         self._begin()
+        self.lost_rows, self._any_lost = self.lost_rows | request.mask, True  # until the caller has the first rows
         for slot in np.flatnonzero(~request.mask).tolist():
             self._held(slot)
         return request
@@ -224,11 +225,11 @@ class LocalVecEnv(SlotVecEnv):
             raise_first(self._named(refused))
 
     def _finish_reset(self, request: ResetRequest) -> VecResetResult:
-        done = [slot for slot in request.slots if slot not in self._failures]
-        self.lost_rows[done] = False
         if self._failures:
             raise_first(self._named(self._failures), "needs a reset")
         self._ask_options()
+        self.lost_rows = self.lost_rows & ~request.mask
+        self._any_lost = bool(self.lost_rows.any())
         return VecResetResult(self._observations(), Infos.of(self._infos), self.phase >= Phase.WAITING)
 
     def _latest(self, slot: int) -> Any:

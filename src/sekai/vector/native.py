@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.core.slots import AutoresetMode, Call, Phase, calls_of, kinds_of, phases_after
+from sekai.core.slots import PHASE_AFTER_END, AutoresetMode, Call, Phase, calls_of, kinds_of, phases_after
 from sekai.errors import InvalidObservation
 from sekai.seeding import Seed, VecSeed, check_seed, slot_seeds
 from sekai.spaces import copy_batch, read_row
@@ -144,9 +144,13 @@ class NativeVecEnv(ArrayVecEnv):
                 rng.bit_generator.state = state
             raise
         self._begin_episodes(indices)
-        self.lost_rows[indices] = False
+        self.lost_rows[indices] = True  # until the caller has the first rows
+        self._settle()
         self._ask_options()
-        return self._reset_result(request, infos)
+        result = self._reset_result(request, infos)
+        self.lost_rows[indices] = False
+        self._settle()
+        return result
 
     def _check_native_seed(self, seed: VecSeed, request: ResetRequest) -> None:
         slot_seeds(seed, self.num_envs)
@@ -182,7 +186,6 @@ class NativeVecEnv(ArrayVecEnv):
 
     def _reset_result(self, request: ResetRequest, infos: dict[str, Any]) -> VecResetResult:
         waiting = self.phase >= Phase.WAITING
-        self._settle()
         if len(request.slots) == self.num_envs:
             made = Infos(self.num_envs, columns=infos)
         else:
@@ -288,14 +291,14 @@ class NativeVecEnv(ArrayVecEnv):
         batch = self._observations(held)
         finished = np.flatnonzero(ended)
         resetting = np.flatnonzero(calls == Call.RESET)
+        if len(finished) and self.autoreset is not AutoresetMode.SAME_STEP:
+            self._hold(finished, batch, terminated, truncated)
         if len(resetting):
             infos = self._restart_episodes(resetting)
             batch = self._observe_again(resetting, batch, held)
             parts = [*parts, *(Part(name, values, resetting) for name, values in infos.items())]
         if len(finished) and self.autoreset is AutoresetMode.SAME_STEP:
             batch, parts = self._restart(finished, batch, columns, parts)
-        elif len(finished):
-            self._hold(finished, batch)
         phase = phases_after(calls, ended, self.autoreset)
         self.phase[:] = phase
         self.frozen = phase >= Phase.WAITING
@@ -339,8 +342,11 @@ class NativeVecEnv(ArrayVecEnv):
         self._begin_episodes(indices)
         return infos
 
-    def _hold(self, finished: Indices, batch: Any) -> None:
-        """Keep the last rows of slots that wait for a reset."""
+    def _hold(self, finished: Indices, batch: Any, terminated: NDArray[np.bool_], truncated: NDArray[np.bool_]) -> None:
+        """Let slots wait for a reset, and keep their last rows, also when another slot's autoreset then fails."""
+        self.phase[finished] = PHASE_AFTER_END[self.autoreset]
+        self.frozen[finished] = True
+        self._flags[:, finished] = terminated[finished], truncated[finished]
         if self._held is None:
             self._held = copy_batch(self.observation_space, batch)
         else:

@@ -110,8 +110,11 @@ class ProcVecEnv(SlotVecEnv):
             pairs = [pair for fact in facts for pair in fact["spaces"]]
             check_equal_spaces(pairs)
             super().__init__(len(pairs), *pairs[0], autoreset=autoreset, autoreset_options=autoreset_options)
-        except BaseException:
-            self._stop()
+        except BaseException as error:
+            try:
+                self._stop()
+            except Exception as secondary:  # the first error is the one that matters
+                error.add_note(f"Closing the sub-envs that had been built also failed: {secondary!r}")
             raise
         self.metadata = {**facts[0]["metadata"], "autoreset_mode": self.autoreset}
         self.render_mode = facts[0]["render_mode"]
@@ -142,6 +145,7 @@ class ProcVecEnv(SlotVecEnv):
     def step(self, actions: Any) -> VecStepResult:
         """Step all shares in parallel. An exception of one lets the others finish; the worker stays alive."""
         self._require_open()
+        self._drop_stale_replies()  # they say in which phase and episode the slots are
         self._require_started()
         if self._unasked:
             self._ask_options()
@@ -179,16 +183,18 @@ class ProcVecEnv(SlotVecEnv):
     def reset(self, *, seed: VecSeed = None, options: Any = None, mask: Any = None) -> VecResetResult:
         """Reset all shares in parallel. An exception of one lets the others finish and is raised at the end."""
         self._require_open()
+        self._drop_stale_replies()  # they say in which phase the slots are
         request = reset_request(seed, options, mask, self.num_envs)
         self._require_rest_started(request.mask)
         shares = {worker.index: _share_of(request, worker.lo, worker.hi) for worker in self._workers}
         if any(entry is not None for entry in request.options):
             self._exchange({index: ("check_options", share) for index, share in shares.items()})
         parts: list[ResetColumns] = self._exchange(
-            {index: ("reset", share) for index, share in shares.items()}, lost=self.lost_rows & ~request.mask
+            {index: ("reset", share) for index, share in shares.items()}, lost=self.lost_rows | request.mask
         )
-        self.lost_rows[request.mask] = False
+        seen, self.lost_rows = self.lost_rows, self.lost_rows | request.mask  # until the caller has the first rows
         self._ask_options()
+        self.lost_rows = seen & ~request.mask
         observations, infos, dones = zip(*parts, strict=True)
         return VecResetResult(
             join(self.observation_space, observations),

@@ -62,7 +62,7 @@ class VecWrapper(VecEnv):
         return result
 
     def reset_failed(self, mask: NDArray[np.bool_]) -> None:
-        """The reset of the slots in `mask` raised: some of them may be in a new episode that nobody has seen."""
+        """The reset of the slots in `mask` raised after they moved: they may be in new episodes nobody has seen."""
 
     def step(self, actions: Any) -> VecStepResult:
         """Step through the hooks."""
@@ -78,7 +78,7 @@ class VecWrapper(VecEnv):
         try:
             result = self.venv.reset(seed=seed, options=options, mask=mask)
         except BaseException:
-            self.reset_failed(checked)
+            self.reset_failed(checked & self.lost_rows)  # a refused reset has moved none
             raise
         return self.after_reset(result, checked)
 
@@ -88,7 +88,7 @@ class VecWrapper(VecEnv):
         try:
             result = await self.venv.async_reset(seed=seed, options=options, mask=mask)
         except BaseException:
-            self.reset_failed(checked)
+            self.reset_failed(checked & self.lost_rows)  # a refused reset has moved none
             raise
         return self.after_reset(result, checked)
 
@@ -197,6 +197,11 @@ class VecObservationWrapper(VecWrapper):
         for slot in np.flatnonzero(mask).tolist():
             self._frozen_rows.pop(slot, None)
         return result.replace(observations=self._with_rows(batch, self._frozen_rows))
+
+    def reset_failed(self, mask: NDArray[np.bool_]) -> None:
+        """Forget the frozen rows of these slots."""
+        for slot in np.flatnonzero(mask).tolist():
+            self._frozen_rows.pop(slot, None)
 
     def _terminal_rows(self, result: VecStepResult) -> dict[int, Any]:
         """Transformed rows of slots that ended in this call or are frozen, by slot; infos are transformed in place."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium
+
 from sekai.core.results import ResetResult, StepResult
 from sekai.core.snapshot import snapshot
-from sekai.core.wrapper import FollowUp, ResetCall, Wrapper
+from sekai.core.wrapper import FollowUp, ResetCall, Wrapper, resets_itself
 
 
 class AutoReset(Wrapper):
@@ -15,9 +17,17 @@ class AutoReset(Wrapper):
     The result of that step has the reward, flags and info of the last transition and the first observation of
     the next episode. Its info also holds `final_observation` and `final_info`, the terminal step's own, and
     `reset_info`, returned by the reset. The stream of random numbers continues and no options are given.
+
+    Raises:
+        ValueError: the environment resets itself already.
     """
 
     resets_itself = True
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        super().__init__(env)
+        if resets_itself(env):
+            raise ValueError(f"{env} resets itself already: a second AutoReset would reset it twice. Leave one out.")
 
     def after_step(self, result: StepResult) -> StepResult:
         """Keep the terminal data before the reset can overwrite them."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sekai.core.results import StepResult
 from sekai.core.wrapper import Wrapper
 
 
@@ -12,7 +11,3 @@ class FromGymnasium(Wrapper):
     Every sekai wrapper does the same to the environment it wraps, so this one is needed only where there is no
     other, for instance `sekai.make` of a gymnasium id without a time limit.
     """
-
-    def after_step(self, result: StepResult) -> StepResult:
-        """Make the flags Python bools."""
-        return result._replace(terminated=bool(result.terminated), truncated=bool(result.truncated))

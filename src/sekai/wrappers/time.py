@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from sekai.core.env import find_attr
+from sekai.core.env import as_step_result, find_attr
 from sekai.core.results import ResetResult, StepResult, step_result
 from sekai.core.wrapper import ObservationWrapper, Wrapper
 from sekai.errors import ResetRequired
@@ -71,7 +71,11 @@ class TimeLimit(Wrapper):
 
     def after_step(self, result: StepResult) -> StepResult:
         """Count the step and cut the episode at the limit."""
-        observation, reward, terminated, truncated, info = result
+        try:
+            observation, reward, terminated, truncated, info = result
+        except (TypeError, ValueError):
+            as_step_result(result, self.env)  # says what was returned instead
+            raise
         self.elapsed_steps = elapsed = self.elapsed_steps + 1  # type: ignore[operator]  # before_step saw to it
         info = info.copy()
         info["elapsed_steps"] = elapsed

@@ -1,0 +1,132 @@
+"""The commands and their options, and how errors leave the process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sekai.cli.errors import BadValue, one_line
+
+
+class Mode(StrEnum):
+    """Values of `--mode`."""
+
+    auto = "auto"
+    native = "native"
+    sync = "sync"
+    asyncio = "async"
+    proc = "proc"
+
+
+app = typer.Typer(
+    name="sekai",
+    help="Parallel environments for reinforcement learning.",
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode="rich" if sys.stdout.isatty() else None,
+)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; see `sekai.cli.main`."""
+    try:
+        code = app(arguments if arguments is None else list(arguments), prog_name="sekai", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except BrokenPipeError:  # the reader has gone (`sekai list | head -1`): nothing is left to tell anyone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except Exception as error:
+        print(f"Error: {one_line(error)}", file=sys.stderr)
+        return 2
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        # the root package stands above this one, and is always loaded before it
+        print(f"sekai {sys.modules['sekai'].__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _before_every_command(
+    context: typer.Context,
+    modules: Annotated[
+        list[str] | None,
+        typer.Option("-m", metavar="MODULE", help="Import this module first, so that it registers its ids."),
+    ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    for module in modules or ():
+        _import_first(module)
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def _import_first(module: str) -> None:
+    """Import a module as `python -m` would find it, the current folder included."""
+    from sekai.registry.specs import import_module
+
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        import_module(module, f"-m {module}")
+    except ImportError:
+        raise
+    except Exception as error:
+        raise BadValue(f"-m {module}: importing it raised {type(error).__name__}: {error}") from error
+
+
+@app.command("list")
+def _list() -> None:
+    """List the registered environments, those with a native vector environment marked."""
+    from sekai.cli.listing import list_environments
+
+    list_environments()
+
+
+@app.command("info")
+def _info(id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
+    """Show spaces, time limit and arguments of one environment."""
+    from sekai.cli.listing import show_environment
+
+    show_environment(id)
+
+
+@app.command("bench")
+def _bench(
+    id: Annotated[str, typer.Argument(metavar="ID")],
+    num_envs: Annotated[int, typer.Option(min=1, help="Sub-environments.")] = 16,
+    mode: Annotated[Mode, typer.Option(help="Backend; auto is native where there is one, else sync.")] = Mode.auto,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes of mode proc; by default one per sub-environment.")
+    ] = None,
+    steps: Annotated[int, typer.Option(min=1, help="Vector steps to time, each of NUM_ENVS env steps.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of environments and actions.")] = 0,
+) -> None:
+    """Measure throughput with random actions, in env steps per second."""
+    from sekai.cli.bench import bench
+
+    print(bench(id, num_envs=num_envs, mode=mode.value, workers=workers, steps=steps, seed=seed))
+
+
+@app.command("demo")
+def _demo(
+    output: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("demo.png"),
+    windows: Annotated[int, typer.Option(min=2, help="Parallel windows of a year each.")] = 1024,
+) -> None:
+    """Evaluate three trading rules over parallel windows of real S&P 500 history."""
+    from sekai.cli.demo import demo
+
+    demo(output, windows)

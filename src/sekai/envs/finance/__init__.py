@@ -1,0 +1,7 @@
+"""Finance environments, each as a single environment and a native vector environment of one dynamics."""
+
+from __future__ import annotations
+
+from sekai.envs.finance.trading import TradingEnv, TradingVecEnv
+
+__all__ = ["TradingEnv", "TradingVecEnv"]

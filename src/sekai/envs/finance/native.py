@@ -1,0 +1,120 @@
+"""What the native finance environments share: a template that holds the parameters, one sampler per slot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.core.env import missing_attribute
+from sekai.envs.finance.parameters import ParameterEnv
+from sekai.finance.samplers import EpisodeSampler, check_positions
+from sekai.vector import NativeVecEnv
+from sekai.vector.base import AutoresetOptions
+
+
+class FinanceVecEnv(NativeVecEnv):
+    """Base class of native finance environments.
+
+    Args:
+        num_envs: number of slots.
+        template: a single environment made of the same arguments. It is never stepped: its parameters are read from
+            it at every step, its spaces and its checks are those of every slot.
+        autoreset, max_episode_steps, autoreset_options: as for `NativeVecEnv`.
+
+    """
+
+    _template: Any
+
+    def __init__(
+        self,
+        num_envs: int,
+        template: ParameterEnv,
+        *,
+        autoreset: Any = True,
+        max_episode_steps: int | None = None,
+        autoreset_options: AutoresetOptions | None = None,
+    ) -> None:
+        super().__init__(
+            num_envs,
+            template.observation_space,
+            template.action_space,
+            autoreset=autoreset,
+            max_episode_steps=max_episode_steps,
+            autoreset_options=autoreset_options,
+        )
+        self._template = template
+        self._argument_names = template.argument_names()
+        self._samplers: list[EpisodeSampler] = []
+        self._spawned_from: EpisodeSampler | None = None
+
+    @property
+    def template(self) -> ParameterEnv:
+        """The single environment that holds the parameters of all slots."""
+        template: ParameterEnv = self._template
+        return template
+
+    def _check_options(self, indices: NDArray[np.intp], options: list[dict[str, Any] | None]) -> None:
+        """Refuse what the single environment refuses, before anything moves."""
+        for slot, given in zip(indices.tolist(), options, strict=True):
+            if given is not None:
+                try:
+                    self._template.check_options(given)
+                except (TypeError, ValueError) as error:
+                    error.add_note(f"These are the options of sub-env {slot}.")
+                    raise
+
+    def _sample_positions(
+        self, sampler: EpisodeSampler, slots: NDArray[np.intp], num_windows: int, episode_length: int
+    ) -> NDArray[np.int64]:
+        """Positions of the next windows of `slots`, in slot order; every slot has a sampler of its own.
+
+        Args:
+            sampler: the sampler of the template; it is spawned, and itself left alone.
+        """
+        if self._spawned_from is not sampler:
+            self._samplers = [sampler.spawn() for _ in range(self.num_envs)]
+            self._spawned_from = sampler
+        samplers = [self._samplers[slot] for slot in slots.tolist()]
+        first = samplers[0]
+        if all(other is first for other in samplers):
+            positions = first.sample_many(self.rng, len(samplers), num_windows, episode_length)
+        else:
+            positions = np.array([s.sample(self.rng, num_windows, episode_length) for s in samplers], np.int64)
+        return check_positions(positions, num_windows, sampler)
+
+    def _owner(self, name: str) -> Any:
+        """The template for its arguments, this object for everything else."""
+        if name in self._argument_names:
+            return self._template
+        if not hasattr(self, name):
+            raise missing_attribute(name, [*dir(self), *self._argument_names], self)
+        return self
+
+    @staticmethod
+    def _is_shared(owner: Any, name: str) -> bool:
+        # an argument is one value for all slots, also where its length happens to be their number
+        return isinstance(owner, ParameterEnv) or NativeVecEnv._is_shared(owner, name)
+
+    def set_attr(self, name: str, value: Any) -> None:
+        """Set a parameter of all slots, or an attribute of this object; see `NativeVecEnv.set_attr`.
+
+        Raises:
+            ValueError: a list of different values; the slots share their parameters.
+        """
+        self._require_open()
+        if name not in self._argument_names:
+            super().set_attr(name, value)
+            return
+        values = self._slot_values(value)
+        if any(not _same(other, values[0]) for other in values[1:]):
+            raise ValueError(
+                f"set_attr({name!r}, ...) was given different values for the sub-envs, and those of {self} share "
+                "their parameters: give one value, or make it with vectorization_mode='sync'."
+            )
+        setattr(self._template, name, values[0])
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a is b or bool(np.array_equal(a, b))

@@ -1,0 +1,544 @@
+"""Trading-v0: one asset, a few target exposures, on a real or a simulated history."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.core import ResetResult, StepResult
+from sekai.envs.finance import checks
+from sekai.envs.finance import trading_kernel as tk
+from sekai.envs.finance.native import FinanceVecEnv
+from sekai.envs.finance.parameters import Fixed, Parameter, ParameterEnv
+from sekai.envs.finance.trading_slots import NO_SHOCKS, TradingSlots, parameter_block, price_error
+from sekai.envs.finance.windows import count_windows, start_row
+from sekai.errors import InvalidAction, ResetRequired
+from sekai.finance.costs import as_cost_model, choose_cost_model
+from sekai.finance.data import MarketData, shared_history
+from sekai.finance.samplers import RandomStart, as_sampler, check_positions
+from sekai.seeding import Seed, check_seed
+from sekai.spaces import Box, Discrete
+from sekai.spaces.checks import whole_number
+from sekai.vector.base import AutoresetOptions
+
+Options = dict[str, Any] | None
+
+
+class TradingEnv(ParameterEnv):
+    """Choose the exposure to one asset, bar by bar.
+
+    At row `t` the agent sees the prices up to `t`, the close of the bar included, and chooses a target exposure. The
+    trade fills at that same close (optimistic, and the usual convention of backtests), so that the exposure after
+    the cost is exactly the target; then the price moves to row `t + 1`. Accounting: `trading_kernel`.
+
+    - Observation: float32 `(lookback + 1,)`: the last `lookback` log returns, oldest first, the newest the one into
+      row `t`; then the current exposure, drifted since the last trade.
+    - Action: `Discrete(len(positions))`, the place of the target in `positions`.
+    - Reward: log growth of equity over the step, cost and interest included. Rewards add up to
+      `ln(equity at the end / equity at the start)`.
+    - End: the last row of the window truncates; nothing is liquidated. Equity at or below
+      `max(ruin_fraction, 1e-8)` of the start terminates; equity below 1e-8 counts as 1e-8 in that last reward and
+      in the last exposure. Both flags are true when ruin falls on the last row.
+    - Info: `timestamp` (row or date of the state just observed, that is of the next decision), `dt`, `equity` (1 at
+      the start), `position` (current exposure), `price`, `asset_return` (simple, of this step), and `cost`,
+      `turnover` (value traded) and `carry` (interest) of this step as fractions of the equity before the trade.
+      After a reset the last four are 0.
+    - `reset(options={"start": row})`: row of the first decision. A negative row counts from the end; a date is
+      accepted where the data have dates.
+
+    Without a history the price is a geometric Brownian motion of drift `mu`, drawn from the environment's generator.
+    Its rows count from 0, where it is `s0`; the first decision is at row `lookback`.
+
+    Args:
+        prices: `(T,)`, the history; or None.
+        data: the history as a `MarketData`; or None.
+        episode_length: steps of an episode, at least 1.
+        lookback: returns in the observation, at least 1.
+        positions: target exposures: 1 is all of the equity, -1 short by as much, 2 leveraged twice.
+        transaction_cost: shorthand for a proportional `cost_model`; by default 1e-3 of the value traded.
+        cost_model: a rate or a `ProportionalCost`. Rate times largest exposure must stay below 1.
+        mu: drift of the simulated price, per year.
+        sigma: its volatility, per square root of a year.
+        dt: length of a bar in years, by default 1/252; interest accrues over it.
+        s0: the simulated price at row 0.
+        sampler: which windows of a history to run through: "random", "sequential" or an `EpisodeSampler`.
+        shock_clip: bound of simulated one-step shocks, in standard deviations; None: none.
+        ruin_fraction: in `[0, 1)`, see End.
+        execution: "close".
+        rebalance: "always" trades back to the target at every step; "on_change" trades only when another target
+            than last time is chosen (flat before the first), and lets the exposure drift otherwise.
+        borrow_rate: paid per year on the value of shares sold short.
+        margin_rate: paid per year on borrowed cash.
+        cash_rate: earned per year on own cash (proceeds of short sales earn nothing).
+        render_mode: None; this environment does not render.
+
+    Attributes:
+        cost_model, mu, sigma, positions, dt, s0, shock_clip, ruin_fraction, rebalance, borrow_rate, margin_rate,
+            cash_rate, sampler: as given; they may be set, and act from the next step (`s0` and `sampler`: reset)
+            on. `positions` keeps its length.
+        lookback, episode_length, prices, data, transaction_cost, execution: as given; read-only.
+    """
+
+    metadata = {"render_modes": []}  # noqa: RUF012  # gymnasium declares it without ClassVar
+
+    mu = Parameter(checks.finite, "Drift of the simulated price, per year.")
+    sigma = Parameter(checks.not_negative, "Volatility of the simulated price, per square root of a year.")
+    dt = Parameter(checks.positive, "Length of a bar, in years.")
+    s0 = Parameter(checks.positive, "Simulated price at row 0; acts at the next reset.")
+    shock_clip = Parameter(checks.or_none(checks.positive), "Bound of simulated shocks, in standard deviations.")
+    positions = Parameter(checks.exposures, "Target exposures, by action.")
+    cost_model = Parameter(lambda name, value: as_cost_model(value, name), "What a trade costs.")
+    ruin_fraction = Parameter(checks.fraction, "Equity at or below this fraction of the start terminates.")
+    rebalance = Parameter(checks.one_of("always", "on_change"), "When to trade.")
+    borrow_rate = Parameter(checks.finite, "Paid per year on the value of shares sold short.")
+    margin_rate = Parameter(checks.finite, "Paid per year on borrowed cash.")
+    cash_rate = Parameter(checks.finite, "Earned per year on own cash.")
+    sampler = Parameter(lambda _, value: as_sampler(value), "Which windows to run through; acts at the next reset.")
+
+    def __init__(
+        self,
+        prices: Any = None,
+        *,
+        data: MarketData | None = None,
+        episode_length: int = 252,
+        lookback: int = 30,
+        positions: Any = (-1.0, 0.0, 1.0),
+        transaction_cost: float | None = None,
+        cost_model: Any = None,
+        mu: float = 0.05,
+        sigma: float = 0.2,
+        dt: float | None = None,
+        s0: float = 100.0,
+        sampler: Any = "random",
+        shock_clip: float | None = None,
+        ruin_fraction: float = 0.0,
+        execution: str = "close",
+        rebalance: str = "always",
+        borrow_rate: float = 0.0,
+        margin_rate: float = 0.0,
+        cash_rate: float = 0.0,
+        render_mode: str | None = None,
+    ) -> None:
+        self._data = _history(prices, data)
+        self._episode_length = whole_number("episode_length", episode_length, minimum=1)
+        self._lookback = whole_number("lookback", lookback, minimum=1)
+        self._execution = _check_execution(execution)
+        if render_mode is not None:
+            raise ValueError(f"render_mode is {render_mode!r}; this environment does not render, expected None.")
+        self.render_mode = None
+        self._num_windows = 0
+        if self._data is not None:
+            self._num_windows = count_windows(self._data, self._lookback, self._episode_length)
+        super().__init__(
+            mu=mu,
+            sigma=sigma,
+            dt=1 / 252 if dt is None else dt,
+            s0=s0,
+            shock_clip=shock_clip,
+            positions=positions,
+            cost_model=choose_cost_model(transaction_cost, cost_model),
+            ruin_fraction=ruin_fraction,
+            rebalance=rebalance,
+            borrow_rate=borrow_rate,
+            margin_rate=margin_rate,
+            cash_rate=cash_rate,
+            sampler=sampler,
+        )
+        self.observation_space = Box(-np.inf, np.inf, (self._lookback + 1,), np.float32)
+        self.action_space = Discrete(len(self.positions))
+        self._slots = TradingSlots(1, self._data, self._lookback, self._episode_length)
+        self._first_row = self._lookback
+        self._live = False
+        self._frozen = np.zeros(1, bool)
+        self._action = np.zeros(1, np.int64)
+        self._shock = np.zeros(1) if self._data is None else NO_SHOCKS
+        self._out = np.zeros((tk.OUT_ROWS, 1))
+        self._flags = np.zeros((2, 1), bool)
+
+    def _apply_parameters(self, parameters: dict[str, Any]) -> None:
+        if self._parameters and len(parameters["positions"]) != len(self.positions):
+            raise ValueError(
+                f"positions has {len(parameters['positions'])} entries; expected {len(self.positions)}, since the "
+                "action space is fixed: make a new environment."
+            )
+        if self._data is None and not isinstance(parameters["sampler"], RandomStart):
+            raise ValueError(
+                f"sampler is {parameters['sampler']!r}, and a simulated market has no windows to choose from: give "
+                "prices or data."
+            )
+        self._block = parameter_block(parameters)
+
+    # ---- arguments that are only read -----------------------------------------------------------
+
+    @Fixed
+    def data(self) -> MarketData | None:
+        """The history, None for a simulated market."""
+        return self._data
+
+    @Fixed
+    def prices(self) -> NDArray[np.float64] | None:
+        """The prices of the history, read-only; None for a simulated market."""
+        return None if self._data is None else self._data.prices
+
+    @Fixed
+    def lookback(self) -> int:
+        """Returns in the observation."""
+        return self._lookback
+
+    @Fixed
+    def episode_length(self) -> int:
+        """Steps of an episode."""
+        return self._episode_length
+
+    @property
+    def transaction_cost(self) -> float:
+        """Rate of the cost model, read-only."""
+        rate: float = self.cost_model.rate
+        return rate
+
+    @transaction_cost.setter
+    def transaction_cost(self, value: Any) -> None:
+        raise AttributeError(f"'transaction_cost' cannot be set; set cost_model = {value!r} instead.")
+
+    @Fixed
+    def execution(self) -> str:
+        """When a trade fills."""
+        return self._execution
+
+    # ---- state ----------------------------------------------------------------------------------
+
+    @property
+    def equity(self) -> float:
+        """Equity, 1 at the start of the episode."""
+        return float(self._slots.state[tk.EQUITY, 0])
+
+    @property
+    def position(self) -> float:
+        """Current exposure: the value held over equity."""
+        return float(self._slots.state[tk.EXPOSURE, 0])
+
+    @property
+    def price(self) -> float:
+        """Price at the current row."""
+        return float(self._slots.state[tk.PRICE, 0])
+
+    @property
+    def price_history(self) -> NDArray[np.float64]:
+        """The last `lookback + 1` prices, oldest first, the current one included."""
+        prices: NDArray[np.float64] = self._slots.price_history[0]
+        return prices
+
+    @property
+    def timestamp(self) -> Any:
+        """Row, or date, of the current state."""
+        row = int(self._slots.clock[tk.ROW, 0])
+        return row if self._slots.timestamps is None else self._slots.timestamps[row]
+
+    @property
+    def elapsed_steps(self) -> int:
+        """Steps taken in the current episode."""
+        return int(self._slots.clock[tk.ROW, 0]) - self._first_row
+
+    # ---- episodes -------------------------------------------------------------------------------
+
+    def check_options(self, options: Options) -> None:
+        """Raise for options that `reset` would refuse; see `windows.start_row`."""
+        start_row(options, self._data, self._lookback, self._num_windows)
+
+    def reset(self, *, seed: Seed = None, options: Options = None) -> ResetResult:
+        """Start an episode: flat, with equity 1. See the class for `options`."""
+        row = start_row(options, self._data, self._lookback, self._num_windows)
+        self._set_rng(check_seed(seed))
+        slots, only = self._slots, self._slots.every
+        if self._data is None:
+            shocks = self.rng.standard_normal((1, self._lookback))
+            slots.start_simulated(only, shocks, self._block, self._frozen)
+        else:
+            if row is None:
+                position = self.sampler.sample(self.rng, self._num_windows, self._episode_length)
+                row = self._lookback + int(check_positions(np.array([position]), self._num_windows, self.sampler)[0])
+            slots.start(only, np.array([row]))
+        self._first_row = int(slots.clock[tk.ROW, 0])
+        self._live = True
+        observation = np.empty((1, self._lookback + 1), np.float32)
+        slots.observe(only, observation)
+        info = {
+            "timestamp": self.timestamp,
+            "dt": self.dt,
+            "equity": 1.0,
+            "position": 0.0,
+            "price": self.price,
+            "asset_return": 0.0,
+            "cost": 0.0,
+            "turnover": 0.0,
+            "carry": 0.0,
+        }
+        return ResetResult(observation[0], info)
+
+    def step(self, action: Any) -> StepResult:
+        """Trade to the exposure `positions[action]`, then let one bar pass.
+
+        Raises:
+            ResetRequired: before the first reset, and after the end of an episode.
+            InvalidAction: no int in `[0, len(positions))`; nothing moves.
+        """
+        if not self._live:
+            raise ResetRequired("The episode has not begun, or has ended: call reset() before step().")
+        slots = self._slots
+        self._action[0] = self._checked(action)
+        if slots.simulated:
+            self._shock[0] = self.rng.standard_normal()
+        observation = np.empty((1, self._lookback + 1), np.float32)
+        bad = tk.advance.compiled(
+            slots.every,
+            self._action,
+            self._frozen,
+            self._block,
+            self._shock,
+            slots.prices,
+            slots.returns,
+            slots.state,
+            slots.clock,
+            self._out,
+            self._flags,
+            observation,
+        )
+        if bad >= 0:
+            raise price_error(bad)
+        (reward,), (equity,), (position,), (price,), (asset_return,), (cost,), (turnover,), (carry,), (dt,) = (
+            self._out.tolist()
+        )
+        (terminated,), (truncated,) = self._flags.tolist()
+        self._live = not (terminated or truncated)
+        info = {
+            "timestamp": self.timestamp,
+            "dt": dt,
+            "equity": equity,
+            "position": position,
+            "price": price,
+            "asset_return": asset_return,
+            "cost": cost,
+            "turnover": turnover,
+            "carry": carry,
+        }
+        return StepResult(observation[0], reward, terminated, truncated, info)
+
+    def _checked(self, action: Any) -> int:
+        try:
+            index = -1 if isinstance(action, bool) else operator.index(action)
+        except TypeError:
+            index = -1
+        if not 0 <= index < len(self.positions):
+            raise InvalidAction(f"The action is {action!r}; expected a member of {self.action_space}.")
+        return index
+
+
+class TradingVecEnv(FinanceVecEnv):
+    """`num_envs` copies of `TradingEnv`, stepped together by the same kernel.
+
+    On one history the rows are those of `TradingEnv`, to the bit. In a simulated market each slot has a price of its
+    own; all are drawn from one generator, so the rows are the same in distribution.
+
+    Args:
+        num_envs: number of slots, `N`.
+        prices, data, episode_length, lookback, positions, transaction_cost, cost_model, mu, sigma, dt, s0, sampler,
+            shock_clip, ruin_fraction, execution, rebalance, borrow_rate, margin_rate, cash_rate, render_mode: as
+            for `TradingEnv`. Every slot gets `sampler.spawn()`.
+        max_episode_steps: truncate episodes after so many steps as well.
+        autoreset, autoreset_options: as for `SyncVecEnv`.
+
+    Attributes:
+        template: a `TradingEnv` of the same arguments, whose parameters hold for all slots.
+        equity, position, price: float64 `(N,)`.
+        timestamp: int64 or `datetime64` `(N,)`.
+        price_history: float64 `(N, lookback + 1)`.
+    """
+
+    metadata = TradingEnv.metadata
+
+    def __init__(
+        self,
+        num_envs: int,
+        prices: Any = None,
+        *,
+        data: MarketData | None = None,
+        episode_length: int = 252,
+        lookback: int = 30,
+        positions: Any = (-1.0, 0.0, 1.0),
+        transaction_cost: float | None = None,
+        cost_model: Any = None,
+        mu: float = 0.05,
+        sigma: float = 0.2,
+        dt: float | None = None,
+        s0: float = 100.0,
+        sampler: Any = "random",
+        shock_clip: float | None = None,
+        ruin_fraction: float = 0.0,
+        execution: str = "close",
+        rebalance: str = "always",
+        borrow_rate: float = 0.0,
+        margin_rate: float = 0.0,
+        cash_rate: float = 0.0,
+        render_mode: str | None = None,
+        max_episode_steps: int | None = None,
+        autoreset: Any = True,
+        autoreset_options: AutoresetOptions | None = None,
+    ) -> None:
+        template = TradingEnv(
+            prices,
+            data=data,
+            episode_length=episode_length,
+            lookback=lookback,
+            positions=positions,
+            transaction_cost=transaction_cost,
+            cost_model=cost_model,
+            mu=mu,
+            sigma=sigma,
+            dt=dt,
+            s0=s0,
+            sampler=sampler,
+            shock_clip=shock_clip,
+            ruin_fraction=ruin_fraction,
+            execution=execution,
+            rebalance=rebalance,
+            borrow_rate=borrow_rate,
+            margin_rate=margin_rate,
+            cash_rate=cash_rate,
+            render_mode=render_mode,
+        )
+        super().__init__(
+            num_envs,
+            template,
+            autoreset=autoreset,
+            max_episode_steps=max_episode_steps,
+            autoreset_options=autoreset_options,
+        )
+        self._slots = TradingSlots(self.num_envs, template.data, template.lookback, template.episode_length)
+        self._shape = self.num_envs, template.lookback + 1
+        self._ready: NDArray[np.float32] | None = None  # the observations of the current state, until they are taken
+
+    @property
+    def template(self) -> TradingEnv:
+        """The `TradingEnv` whose parameters hold for all slots."""
+        template: TradingEnv = self._template
+        return template
+
+    @property
+    def equity(self) -> NDArray[np.float64]:
+        """Equity of each slot, 1 at the start of its episode."""
+        return self._slots.column(tk.EQUITY)
+
+    @property
+    def position(self) -> NDArray[np.float64]:
+        """Current exposure of each slot."""
+        return self._slots.column(tk.EXPOSURE)
+
+    @property
+    def price(self) -> NDArray[np.float64]:
+        """Price of each slot at its current row."""
+        return self._slots.column(tk.PRICE)
+
+    @property
+    def price_history(self) -> NDArray[np.float64]:
+        """The last `lookback + 1` prices of each slot, oldest first, the current one included."""
+        return self._slots.price_history
+
+    @property
+    def timestamp(self) -> NDArray[Any]:
+        """Row, or date, of the current state of each slot."""
+        return self._slots.timestamp
+
+    def _reset_envs(self, indices: NDArray[np.intp], options: list[Options]) -> None:
+        self._ready = None
+        template, slots = self.template, self._slots
+        if slots.simulated:
+            shocks = self.rng.standard_normal((len(indices), template.lookback))
+            running = ~self.frozen
+            running[indices] = False
+            slots.start_simulated(indices, shocks, template._block, running)
+            return
+        rows = [start_row(given, template.data, template.lookback, template._num_windows) for given in options]
+        open_places = np.flatnonzero([row is None for row in rows])
+        starts = np.array([-1 if row is None else row for row in rows])
+        if len(open_places):
+            positions = self._sample_positions(
+                template.sampler, indices[open_places], template._num_windows, template.episode_length
+            )
+            starts[open_places] = template.lookback + positions
+        slots.start(indices, starts)
+
+    def _reset_infos(self, indices: NDArray[np.intp]) -> dict[str, Any]:
+        return self._slots.infos(indices, self.template.dt)
+
+    def _observe(self) -> NDArray[np.float32]:
+        observations, self._ready = self._ready, None
+        if observations is None:
+            observations = np.empty(self._shape, np.float32)
+            self._slots.observe(self._slots.every, observations)
+        return observations
+
+    def _observe_rows(self, indices: NDArray[np.intp], out: NDArray[np.float32]) -> None:
+        self._slots.observe(indices, out)
+
+    def _step(self, actions: NDArray[np.int64]) -> tuple[Any, Any, Any, dict[str, Any]]:
+        slots, block, frozen, n = self._slots, self._template._block, self.frozen, self.num_envs
+        bad = tk.first_outside.compiled(actions, frozen, len(block) - tk.LEVELS)
+        if bad >= 0:
+            raise InvalidAction(
+                f"The action of sub-env {bad} is {actions[bad]}; expected a member of {self.action_space}."
+            )
+        shocks = self.rng.standard_normal(n) if slots.simulated else NO_SHOCKS
+        out = np.empty((tk.OUT_ROWS, n))
+        flags = np.empty((2, n), bool)
+        observations = np.empty(self._shape, np.float32)
+        bad = tk.advance.compiled(
+            slots.every,
+            actions,
+            frozen,
+            block,
+            shocks,
+            slots.prices,
+            slots.returns,
+            slots.state,
+            slots.clock,
+            out,
+            flags,
+            observations,
+        )
+        if bad >= 0:
+            raise price_error(bad)
+        self._ready = observations
+        rewards, equity, position, price, asset_return, cost, turnover, carry, dt = out
+        terminated, truncated = flags
+        infos = {
+            "timestamp": slots.timestamp,
+            "dt": dt,
+            "equity": equity,
+            "position": position,
+            "price": price,
+            "asset_return": asset_return,
+            "cost": cost,
+            "turnover": turnover,
+            "carry": carry,
+        }
+        return rewards, terminated, truncated, infos
+
+
+def _history(prices: Any, data: Any) -> MarketData | None:
+    if prices is not None and data is not None:
+        raise ValueError("prices and data were both given; expected one history, so leave one of them out.")
+    if data is not None and not isinstance(data, MarketData):
+        raise TypeError(f"data is {data!r} ({type(data).__name__}); expected a MarketData, or give prices=.")
+    return data if prices is None else shared_history(prices)
+
+
+def _check_execution(execution: Any) -> str:
+    if execution != "close":
+        raise ValueError(
+            f"execution is {execution!r}; expected 'close'. Fills at other prices need fields of the data (the next "
+            "open) that are not supported yet."
+        )
+    return "close"

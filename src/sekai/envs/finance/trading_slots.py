@@ -1,0 +1,148 @@
+"""The state of `N` slots of Trading-v0, and the kernel calls that change it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.envs.finance import trading_kernel as tk
+from sekai.finance.data import MarketData
+
+NO_SHOCKS = np.empty(0)
+
+
+def parameter_block(parameters: Mapping[str, Any]) -> NDArray[np.float64]:
+    """The parameters as the kernel reads them, `(LEVELS + A,)`; see `trading_kernel`.
+
+    Raises:
+        ValueError: the cost rate times the largest exposure is not below 1, so that no trade reaches the target.
+    """
+    positions, dt, sigma = parameters["positions"], parameters["dt"], parameters["sigma"]
+    (rate,) = parameters["cost_model"].coefficients
+    largest = max(map(abs, positions))
+    if not rate * largest < 1:
+        raise ValueError(
+            f"cost rate {rate} times the largest exposure {largest} in positions is {rate * largest}; expected less "
+            "than 1, or no trade could pay its cost: lower one of them."
+        )
+    block = np.empty(tk.LEVELS + len(positions))
+    block[tk.RATE] = rate
+    block[tk.CASH_YIELD] = parameters["cash_rate"] * dt
+    block[tk.MARGIN_YIELD] = parameters["margin_rate"] * dt
+    block[tk.BORROW_YIELD] = parameters["borrow_rate"] * dt
+    block[tk.RUIN] = max(parameters["ruin_fraction"], tk.FLOOR)
+    block[tk.DRIFT] = (parameters["mu"] - 0.5 * sigma**2) * dt
+    block[tk.VOLATILITY] = sigma * math.sqrt(dt)
+    block[tk.CLIP] = math.inf if parameters["shock_clip"] is None else parameters["shock_clip"]
+    block[tk.ON_CHANGE] = parameters["rebalance"] == "on_change"
+    block[tk.DT] = dt
+    block[tk.START_PRICE] = parameters["s0"]
+    block[tk.LEVELS :] = positions
+    return block
+
+
+class TradingSlots:
+    """State of `num_slots` slots, as arrays for the kernels.
+
+    Args:
+        num_slots: `N`.
+        data: the history; None for a simulated market.
+        lookback: returns in an observation.
+        episode_length: steps of an episode.
+
+    Attributes:
+        every: int64 `(N,)`, the indices of all slots.
+        state, clock, prices, returns: see `trading_kernel`.
+        simulated: whether there is no history.
+    """
+
+    def __init__(self, num_slots: int, data: MarketData | None, lookback: int, episode_length: int) -> None:
+        self.lookback, self.episode_length = lookback, episode_length
+        self.simulated = data is None
+        self.every = np.arange(num_slots)
+        self.timestamps = None if data is None else data.timestamps
+        self.state = np.zeros((tk.STATE_ROWS, num_slots))
+        self.clock = np.zeros((tk.CLOCK_ROWS, num_slots), np.int64)
+        if data is None:
+            self.prices = np.zeros(2 * lookback * num_slots)
+            self.returns = np.zeros(num_slots * 2 * lookback, np.float32)
+        else:
+            self.prices, self.returns = data.kernel_arrays
+
+    def start(self, indices: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
+        """Begin episodes on the history, at `rows`."""
+        tk.begin.compiled(indices, rows, self.episode_length, self.prices, self.state, self.clock)
+
+    def start_simulated(
+        self,
+        indices: NDArray[np.int64],
+        shocks: NDArray[np.float64],
+        block: NDArray[np.float64],
+        running: NDArray[np.bool_],
+    ) -> None:
+        """Begin episodes on simulated histories.
+
+        Args:
+            indices: `(K,)`, slots.
+            shocks: `(K, lookback)`.
+            block: the parameters.
+            running: bool `(N,)`, slots in the middle of an episode: the others fall into step with them.
+        """
+        head = int(self.clock[tk.HEAD, running.argmax()]) if running.any() else 0
+        bad = tk.begin_simulated.compiled(
+            indices, shocks, head, self.episode_length, block, self.prices, self.returns, self.state, self.clock
+        )
+        if bad >= 0:
+            raise price_error(bad)
+
+    def observe(self, indices: NDArray[np.int64], out: NDArray[np.float32]) -> None:
+        """Write the observations of the slots in `indices` into the batch `out`."""
+        tk.observe.compiled(indices, self.returns, self.state, self.clock, self.simulated, out)
+
+    def column(self, row: int) -> NDArray[np.float64]:
+        """One row of `state`, a new array `(N,)`."""
+        values: NDArray[np.float64] = self.state[row].copy()
+        return values
+
+    @property
+    def timestamp(self) -> NDArray[Any]:
+        """Row or date of the current state of each slot, a new array `(N,)`."""
+        rows: NDArray[np.int64] = self.clock[tk.ROW].copy()
+        return rows if self.timestamps is None else self.timestamps[rows]
+
+    @property
+    def price_history(self) -> NDArray[np.float64]:
+        """The last `lookback + 1` prices of each slot, oldest first, the current one included; `(N, lookback + 1)`."""
+        back = np.arange(-self.lookback, 1)
+        if self.simulated:
+            places = (self.clock[tk.HEAD][:, None] + back) % (2 * self.lookback)
+            places = places * len(self.every) + self.every[:, None]
+        else:
+            places = self.clock[tk.ROW][:, None] + back
+        prices: NDArray[np.float64] = self.prices[places]
+        return prices
+
+    def infos(self, indices: NDArray[np.int64], dt: float) -> dict[str, NDArray[Any]]:
+        """Infos of slots whose episode has just begun."""
+        equity, position, price = self.state[[tk.EQUITY, tk.EXPOSURE, tk.PRICE]][:, indices]
+        nothing = np.zeros((4, len(indices)))
+        return {
+            "timestamp": self.timestamp[indices],
+            "dt": np.full(len(indices), dt),
+            "equity": equity,
+            "position": position,
+            "price": price,
+            **dict(zip(("asset_return", "cost", "turnover", "carry"), nothing, strict=True)),
+        }
+
+
+def price_error(slot: int) -> FloatingPointError:
+    """The error for a simulated price that became 0 or infinite."""
+    return FloatingPointError(
+        f"The simulated price of sub-env {slot} left the range of floats; lower mu, sigma or episode_length, or set "
+        "shock_clip."
+    )

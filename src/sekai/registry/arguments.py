@@ -1,0 +1,151 @@
+"""Keyword arguments checked before anything is built: what is unknown, and what belongs elsewhere."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sekai.vector import AsyncVecEnv, ProcVecEnv, SyncVecEnv
+
+BACKENDS: dict[str, type[SyncVecEnv] | type[AsyncVecEnv] | type[ProcVecEnv]] = {
+    "sync": SyncVecEnv,
+    "async": AsyncVecEnv,
+    "proc": ProcVecEnv,
+}
+
+#: Arguments of every vector environment. No environment takes them, unless its constructor names them.
+VECTOR_NAMES = frozenset({"autoreset", "autoreset_options"})
+#: Arguments of `make_vec` itself.
+MAKE_VEC_NAMES = frozenset({"num_envs", "vectorization_mode", "wrappers", "vector_kwargs", "max_episode_steps"})
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """The keyword arguments that a callable takes.
+
+    Attributes:
+        owner: name of the callable, for messages.
+        names: those it names.
+        anything: whether it takes others too (`**kwargs`, or a signature that cannot be read).
+    """
+
+    owner: str
+    names: frozenset[str]
+    anything: bool
+
+    def takes(self, name: str) -> bool:
+        """Whether the callable takes an argument of this name."""
+        return self.anything or name in self.names
+
+
+def accepted(creator: Callable[..., Any], without: Iterable[str] = ()) -> Accepted:
+    """Read the signature of `creator`, leaving out the arguments in `without`."""
+    owner = getattr(creator, "__name__", None) or repr(creator)
+    try:
+        parameters = inspect.signature(creator).parameters.values()
+    except (TypeError, ValueError):  # some callables written in C have none
+        return Accepted(owner, frozenset(), True)
+    named = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    return Accepted(owner, frozenset(named - set(without)), any(p.kind == p.VAR_KEYWORD for p in parameters))
+
+
+def check_env_arguments(id: str, creator: Callable[..., Any], kwargs: Mapping[str, Any]) -> None:
+    """Raise `TypeError` for an argument that the constructor of a single environment does not take."""
+    known = accepted(creator)
+    for name in kwargs:
+        if not known.takes(name) or (name in VECTOR_NAMES and name not in known.names):
+            raise TypeError(f"{id} ({known.owner}) takes no argument {name!r}.{_place(name) or _hint(name, known)}")
+
+
+def check_native_arguments(
+    id: str,
+    single: Callable[..., Any],
+    native: Callable[..., Any],
+    kwargs: Mapping[str, Any],
+    limit: int | None,
+    vector_kwargs: Mapping[str, Any],
+) -> None:
+    """Raise `TypeError` for an argument that the native constructor does not take, or in the wrong place.
+
+    Args:
+        id: of the environment.
+        single: constructor of the single environment: what it names is an argument of the environment.
+        native: constructor of the native one.
+        kwargs: arguments of the environment, registered and given.
+        limit: the time limit, or None.
+        vector_kwargs: arguments of the vector environment.
+    """
+    of_env, known = accepted(single), accepted(native, {"num_envs"})
+    for name in kwargs:
+        if name in VECTOR_NAMES and name not in of_env.names:
+            raise TypeError(f"{id} ({of_env.owner}) takes no argument {name!r}.{_place(name)}")
+        if not known.takes(name):
+            where = (
+                f" The single environment does: use vectorization_mode='sync', or let {known.owner} take it."
+                if of_env.takes(name)
+                else _place(name) or _hint(name, known, VECTOR_NAMES | MAKE_VEC_NAMES)
+            )
+            raise TypeError(f"{id} ({known.owner}) takes no argument {name!r}.{where}")
+    if limit is not None and not known.takes("max_episode_steps"):
+        raise TypeError(
+            f"{id} has a time limit of {limit} steps, and {known.owner} takes no argument "
+            "'max_episode_steps' to apply it: take it and hand it to NativeVecEnv.__init__."
+        )
+    _check_place(id, vector_kwargs, {*kwargs} | (of_env.names - VECTOR_NAMES))
+    _check_vector_arguments(known, vector_kwargs)
+
+
+def check_backend_arguments(
+    id: str, single: Callable[..., Any], backend: Callable[..., Any], vector_kwargs: Mapping[str, Any]
+) -> None:
+    """Raise `TypeError` for an entry of `vector_kwargs` that the backend does not take."""
+    known = accepted(backend, {"env_fns"})
+    _check_place(id, vector_kwargs, accepted(single).names - known.names)
+    _check_vector_arguments(known, vector_kwargs)
+
+
+def _check_place(id: str, vector_kwargs: Mapping[str, Any], of_env: Iterable[str]) -> None:
+    for name in vector_kwargs:
+        if name in MAKE_VEC_NAMES:
+            raise TypeError(f"vector_kwargs has {name!r}, which is an argument of make_vec itself.")
+        if name in of_env:
+            raise TypeError(
+                f"vector_kwargs has {name!r}, which is an argument of the environment: "
+                f"make_vec({id!r}, ..., {name}=...)."
+            )
+
+
+def _check_vector_arguments(known: Accepted, vector_kwargs: Mapping[str, Any]) -> None:
+    for name in vector_kwargs:
+        if not known.takes(name):
+            others = _modes_that_take(name)
+            where = f" It is one of vectorization_mode={others}." if others else _hint(name, known)
+            raise TypeError(f"{known.owner} takes no argument {name!r} (in vector_kwargs).{where}")
+
+
+def _place(name: str) -> str:
+    """Where an argument that no environment takes belongs, or `""`."""
+    if name in MAKE_VEC_NAMES:
+        return f" It is an argument of make_vec: sekai.make_vec(id, ..., {name}=...)."
+    modes = _modes_that_take(name)
+    if not modes:
+        return ""
+    only = "" if name in VECTOR_NAMES else f" with vectorization_mode={modes}"
+    return f" It belongs in vector_kwargs: sekai.make_vec(id, ..., vector_kwargs={{{name!r}: ...}}){only}."
+
+
+def _modes_that_take(name: str) -> str:
+    """The backends with a constructor argument of this name, for a message; `""` for none."""
+    takes = (mode for mode, backend in BACKENDS.items() if name in accepted(backend, {"env_fns"}).names)
+    return " or ".join(map(repr, takes))
+
+
+def _hint(name: str, known: Accepted, hidden: Iterable[str] = ()) -> str:
+    names = sorted(known.names - set(hidden))
+    close = difflib.get_close_matches(name, names, n=3)
+    if close:
+        return f" Did you mean {', '.join(map(repr, close))}?"
+    return f" It takes: {', '.join(names)}." if names else " It takes none."
