@@ -55,7 +55,7 @@ def test_an_error_is_caught_as_its_built_in_and_as_ours(name: str, builtin: str)
     error = getattr(errors, name)("text", **arguments)
     assert str(error) == "text"
     for kind in (kinds.pop(builtin), sekai.SekaiError):
-        with pytest.raises(kind, match="^text$"):
+        with pytest.raises(kind, match=r"^text$"):
             raise error
     assert not isinstance(error, tuple(kinds.values())), "only the built-in that is drawn"
 

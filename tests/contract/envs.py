@@ -1,7 +1,8 @@
 """Identity-coded environments, one single and one native, and one function that builds any backend from them.
 
 Every observation says where it comes from: `(slot, episode, step, draw)`. `draw` is a number drawn by the reset that
-began the episode, so equal draws mean equal streams. The reward of step `t` with action `a` is `100 * slot + 10 * t + a`.
+began the episode, so equal draws mean equal streams. The reward of step `t` with action `a` is
+`100 * slot + 10 * t + a`.
 
 Both reuse their buffers: a backend that keeps a reference instead of a copy returns wrong rows.
 
@@ -109,7 +110,9 @@ class CodedVec(sekai.NativeVecEnv):
         self.fail_resets = np.zeros(n, bool)
 
     def _reset_envs(self, indices: Any, options: list[Any]) -> None:
-        failing = [i for i, given in zip(indices, options, strict=True) if self.fail_resets[i] or (given or {}).get("fail")]
+        failing = [
+            i for i, given in zip(indices, options, strict=True) if self.fail_resets[i] or (given or {}).get("fail")
+        ]
         draws = self.rng.integers(10**12, size=len(indices))
         if failing:
             raise ValueError(f"slot {failing[0]} cannot reset")
@@ -148,7 +151,9 @@ def build(
         endings = ("terminated",) * len(lengths)
     if backend == "native":
         return CodedVec(lengths, endings, autoreset=mode, **kwargs)
-    return build_from([factory(Coded, i, lengths[i], endings[i], wrap=wrap) for i in range(len(lengths))], backend, mode, **kwargs)
+    return build_from(
+        [factory(Coded, i, lengths[i], endings[i], wrap=wrap) for i in range(len(lengths))], backend, mode, **kwargs
+    )
 
 
 def factory(cls: Callable[..., Any], *args: Any, wrap: Callable[[Any], Any] | None = None) -> Callable[[], Any]:
@@ -156,7 +161,9 @@ def factory(cls: Callable[..., Any], *args: Any, wrap: Callable[[Any], Any] | No
     return lambda: cls(*args) if wrap is None else wrap(cls(*args))
 
 
-def build_from(env_fns: Sequence[Callable[[], Any]], backend: str, mode: Any = "same_step", **kwargs: Any) -> sekai.VecEnv:
+def build_from(
+    env_fns: Sequence[Callable[[], Any]], backend: str, mode: Any = "same_step", **kwargs: Any
+) -> sekai.VecEnv:
     """A vector environment of given sub-environments on one of `OBJECTS`; "grouped" runs two slots in a worker."""
     if backend == "grouped":
         return sekai.ProcVecEnv(env_fns, autoreset=mode, num_workers=(len(env_fns) + 1) // 2, **kwargs)

@@ -72,15 +72,14 @@ def play(env: Any, actions: list[Any], *, awaited: bool, options: dict[str, Any]
         results = []
 
         async def reset(seed: int | None) -> None:
-            result = await env.async_reset(seed=seed, options=options) if awaited else env.reset(seed=seed, options=options)
-            results.append(copy.deepcopy(result))
+            given = {"seed": seed, "options": options}
+            results.append(copy.deepcopy(await env.async_reset(**given) if awaited else env.reset(**given)))
 
         await reset(0)
         for action in actions:
             if results[-1].done and not env.resets_itself:
                 await reset(None)
-            result = await env.async_step(action) if awaited else env.step(action)
-            results.append(copy.deepcopy(result))
+            results.append(copy.deepcopy(await env.async_step(action) if awaited else env.step(action)))
         return results
 
     return asyncio.run(run())

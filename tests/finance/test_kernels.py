@@ -61,7 +61,7 @@ def test_without_a_folder_to_write_to_kernels_compile_without_a_cache(monkeypatc
 
 def test_with_a_folder_the_machine_code_is_kept(tmp_path: Path) -> None:
     code = (
-        "from sekai.envs.finance import trading_kernel as tk; f = tk.retarget.compiled; f(1.0, 0.0, 1.0, 0.001);"
+        "from sekai.envs.finance.trading import kernel as tk; f = tk.retarget.compiled; f(1.0, 0.0, 1.0, 0.001);"
         "print(sum(f.stats.cache_hits.values()), sum(f.stats.cache_misses.values()))"
     )
     source = str(Path(sekai.__file__).parents[1])
@@ -75,7 +75,7 @@ def test_with_a_folder_the_machine_code_is_kept(tmp_path: Path) -> None:
 
 def test_importing_finance_does_not_import_numba_and_making_an_environment_does_not_compile() -> None:
     code = (
-        "import sys, sekai.finance, sekai.envs.finance as e; from sekai.envs.finance import trading_kernel as tk;"
+        "import sys, sekai.finance, sekai.envs.finance as e; from sekai.envs.finance.trading import kernel as tk;"
         "heavy = {'numba', 'pandas', 'matplotlib', 'arch'}; print(sorted(heavy & set(sys.modules)));"
         "e.TradingEnv(); print(sorted(heavy & set(sys.modules)))"
     )
@@ -85,7 +85,7 @@ def test_importing_finance_does_not_import_numba_and_making_an_environment_does_
 
 
 def test_a_kernel_pickles_by_its_name() -> None:
-    from sekai.envs.finance import trading_kernel
+    from sekai.envs.finance.trading import kernel as trading_kernel
 
     trading_kernel.retarget.compiled  # noqa: B018  # machine code must not be in the way
     assert pickle.loads(pickle.dumps(trading_kernel.retarget)) is trading_kernel.retarget

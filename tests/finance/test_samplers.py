@@ -137,3 +137,12 @@ def test_samplers_say_what_they_are() -> None:
         "FixedStart(3)",
         "FixedStart([3, 4])",
     ]
+
+
+@pytest.mark.parametrize("sampler", [SequentialStart(2, 5), FixedStart([4, 1, 3])])
+def test_a_restart_forgets_what_was_given(sampler: EpisodeSampler) -> None:
+    rng = np.random.default_rng(0)
+    first = [sampler.sample(rng, 20, 5) for _ in range(3)]
+    assert len(set(first)) == 3
+    sampler.restart()
+    assert [sampler.sample(rng, 20, 5) for _ in range(3)] == first

@@ -126,8 +126,8 @@ def test_an_unknown_id_names_the_three_closest_of_both_registries() -> None:
 
 
 def test_case_does_not_hide_a_close_name() -> None:
-    with pytest.raises(sekai.EnvNotFound, match="closest names: Trading-v0,"):
-        sekai.spec("TRADING-V0")
+    with pytest.raises(sekai.EnvNotFound, match="closest names: Pendulum-v1,"):
+        sekai.spec("PENDULUM-V1")
 
 
 @pytest.mark.parametrize("id", ["", "a/b/c", "CartPole v1"])

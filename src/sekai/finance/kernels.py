@@ -12,7 +12,8 @@ gives. It is kept on disk beside the source, or in numba's folder of the user; w
 compiled anew in each process.
 
 A kernel may call other kernels by their global names, in machine code as in Python. The code on disk is renewed when
-the file of the caller changes, so the kernels and constants that one uses belong into its own file.
+the file of the caller changes and at no other time, so the kernels and constants that one uses belong into its own
+file, and whoever changes `OPTIONS` deletes the kept code (`*.nbi`, `*.nbc`).
 """
 
 from __future__ import annotations

@@ -44,6 +44,12 @@ class EpisodeSampler(Spawns):
         """`count` positions, int64 `(count,)`: what as many calls of `sample` return."""
         return np.array([self.sample(rng, num_windows, episode_length) for _ in range(count)], np.int64)
 
+    def restart(self) -> None:
+        """Begin anew. A reset with a seed calls it, so that equal seeds lead to equal episodes.
+
+        A sampler that remembers what it gave overrides it; by default there is nothing to forget.
+        """
+
     def spawn(self) -> Self:
         """The sampler for one sub-environment: this one."""
         return self
@@ -108,6 +114,10 @@ class SequentialStart(EpisodeSampler):
             self._next = position + (episode_length if self.stride is None else self.stride)
         return position
 
+    def restart(self) -> None:
+        """Begin at `start` again."""
+        self._next = self.start
+
     def spawn(self) -> Self:
         """A fresh copy that begins at `start`."""
         return type(self)(self.start, self.stride)
@@ -138,6 +148,10 @@ class FixedStart(EpisodeSampler):
         if position < num_windows:  # else the environment refuses it, and nothing was used up
             self._turn = (self._turn + 1) % len(self.positions)
         return position
+
+    def restart(self) -> None:
+        """Begin with the first position again."""
+        self._turn = 0
 
     def spawn(self) -> Self:
         """A fresh copy that begins with the first position."""

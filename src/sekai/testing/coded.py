@@ -33,7 +33,7 @@ class CodedEnv(Env[NDArray[np.float64], Any]):
     """One slot of the coded environments.
 
     It reuses one observation array and one info dict, on purpose: whatever keeps a result without copying it is
-    found out by the next call. For the same reason gymnasium's checker refuses it.
+    found out by the next call. gymnasium's checker refuses it for that, and because `e` is no matter of the seed.
 
     Args:
         slot: `s`, the first entry of every observation.

@@ -102,6 +102,7 @@ def _dtype_problem(space: gymnasium.Space[Any], given: np.dtype[Any]) -> str | N
 
 def _stack_rows(space: gymnasium.Space[Any], actions: Any, n: int) -> NDArray[Any]:
     """A list of per-slot actions as one array; an error names the first slot whose action does not fit."""
+    assert space.dtype is not None
     rows = _check_rows(space, actions, n, f"an array of shape {(n, *(space.shape or ()))} or a list of actions")
     arrays = []
     for i, row in enumerate(rows):
@@ -115,6 +116,12 @@ def _stack_rows(space: gymnasium.Space[Any], actions: Any, n: int) -> NDArray[An
             raise InvalidAction(
                 f"The action of sub-env {i} is {row!r} ({array.dtype}): {_dtype_problem(space, array.dtype)}."
             )
+        # one by one: int64 and uint64 stacked would become floats
+        if array.dtype != space.dtype and array.dtype.kind in "iu" and space.dtype.kind in "iu":
+            fitting = array.astype(space.dtype)
+            if not (fitting == array).all():
+                raise InvalidAction(f"The action of sub-env {i} is {row!r}, which {space.dtype} cannot hold.")
+            array = fitting
         arrays.append(array)
     return np.stack(arrays)
 

@@ -164,7 +164,9 @@ class ProcVecEnv(SlotVecEnv):
         }
         seen, moving = self.lost_rows, calls_of(self.phase) != Call.HOLD
         parts: list[StepColumns] = self._exchange(messages, lost=seen | moving)
-        self._ask_options()
+        if self._unasked:
+            self.lost_rows = seen | moving  # until every question has its answer
+            self._ask_options()
         self.lost_rows = np.zeros(self.num_envs, bool)
         observations, rewards, terminated, truncated, infos, kinds, ended = zip(*parts, strict=True)
         kind = np.concatenate(kinds)

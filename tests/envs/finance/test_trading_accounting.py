@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sekai.envs.finance import TradingEnv
-from sekai.envs.finance import trading_kernel as tk
+from sekai.envs.finance.trading import kernel as tk
 from tests.envs.finance.samples import on_prices, run
 
 SHORT, FLAT, LONG = range(3)

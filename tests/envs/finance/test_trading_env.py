@@ -48,7 +48,7 @@ def test_info_has_the_same_keys_after_reset_and_step_and_python_values(market: d
     env = TradingEnv(**market)
     _, first = env.reset(seed=0)
     result = env.step(LONG)
-    keys = "timestamp dt equity position price asset_return cost turnover carry".split()
+    keys = ["timestamp", "dt", "equity", "position", "price", "asset_return", "cost", "turnover", "carry"]
     assert list(first) == list(result.info) == keys
     for info in (first, result.info):
         assert [type(info[key]) for key in keys] == [int] + [float] * 8

@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sekai.envs.finance import TradingEnv, TradingVecEnv
+from sekai.envs.finance.trading import kernel as tk
 from sekai.errors import InvalidAction, ResetRequired
 from sekai.finance import EpisodeSampler, FixedStart, MarketData, RandomStart, SequentialStart
+from sekai.finance.kernels import Kernel
 from sekai.vector import RowKind, SyncVecEnv, VecStepResult
 from tests.envs.finance.samples import HISTORY, TRADING
 
@@ -140,12 +142,10 @@ def test_random_tapes_and_masks_agree_to_the_bit(data: st.DataObject) -> None:
 
 
 def test_the_machine_code_gives_the_bits_of_the_python_it_was_made_from(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sekai.envs.finance import trading_kernel as tk
-    from sekai.finance.kernels import Kernel
-
     def tape() -> list[Any]:
         rows: list[Any] = []
-        for market in ({**TRADING, "sampler": "sequential"}, {"sigma": 0.6, "shock_clip": 1.5, "lookback": 3}):
+        # the window of 9 steps at position 160 - 1 ends with the history: a slot frozen there must not read on
+        for market in ({**TRADING, "sampler": FixedStart(159)}, {"sigma": 0.6, "shock_clip": 1.5, "lookback": 3}):
             vec = TradingVecEnv(
                 3, **{**market, "episode_length": 9, "positions": (-2.0, 0.0, 3.0), "ruin_fraction": 0.8},
                 margin_rate=0.3, cash_rate=0.1, borrow_rate=0.2, transaction_cost=0.02, autoreset=False,
@@ -194,6 +194,33 @@ def test_a_frozen_slot_keeps_its_state_and_ignores_its_action() -> None:
         assert result.observations[0].tolist() == ruined.observations[0].tolist()
         assert (vec.get_attr("timestamp")[0], vec.get_attr("price")[0], result.infos[0]) == (2, 50.0, {})
     assert vec.get_attr("timestamp")[1] == 4 and vec.get_attr("price_history")[0].tolist() == [100.0, 50.0]
+
+
+def test_actions_of_frozen_slots_are_not_looked_at() -> None:
+    actions, frozen = np.array([7, 1, 3, -1]), np.array([True, False, False, False])
+    assert tk.first_outside(actions, frozen, 4) == tk.first_outside.compiled(actions, frozen, 4) == 3
+    assert tk.first_outside.compiled(actions, frozen, 3) == 2
+    assert tk.first_outside.compiled(actions[:2], frozen[:2], 3) == -1
+
+
+def test_slots_that_are_reset_fall_into_step_with_the_others() -> None:
+    # so that what they write to their rings each step lies side by side in memory
+    vec = TradingVecEnv(3, lookback=4, autoreset=False)
+    vec.reset(seed=0)
+    for _ in range(5):
+        vec.step([1, 1, 1])
+    vec.reset(mask=np.array([True, False, False]))
+    assert vec._slots.clock[tk.HEAD].tolist() == [5, 5, 5]
+
+
+def test_an_observation_is_handed_out_once() -> None:
+    vec = TradingVecEnv(3)
+    vec.reset(seed=0)
+    seen = vec.step([0, 1, 2]).observations
+    again = vec.reset(mask=np.zeros(3, bool)).observations
+    assert np.array_equal(again, seen) and not np.shares_memory(again, seen)
+    vec._step(np.array([0, 1, 2]))  # a step whose result was never delivered, as after an interrupt
+    assert np.array_equal(vec.reset(seed=0).observations, TradingVecEnv(3).reset(seed=0).observations)
 
 
 def test_an_action_out_of_range_names_the_sub_env_and_nothing_moves() -> None:
@@ -367,7 +394,7 @@ def test_what_cannot_be_set_stays(name: str) -> None:
 
 def test_an_unknown_name_is_met_with_close_ones() -> None:
     vec = TradingVecEnv(3)
-    with pytest.raises(AttributeError, match="has no attribute 'sigme'. Did you mean 'sigma'"):
+    with pytest.raises(AttributeError, match=r"has no attribute 'sigme'\. Did you mean 'sigma'"):
         vec.get_attr("sigme")
     with pytest.raises(AttributeError, match="'cost_model'"):
         vec.set_attr("cost_modle", 0.1)
@@ -403,3 +430,19 @@ def test_the_arguments_are_those_of_the_single_environment_with_the_same_default
     assert {name: (p.default, p.kind) for name, p in native.items()} == {
         name: (p.default, p.kind) for name, p in single.items()
     }
+
+
+@pytest.mark.parametrize("mode", ["native", "sync"])
+def test_equal_seeds_replay_equal_windows_and_no_seed_goes_on(mode: str) -> None:
+    """SequentialStart over windows of 21 rows after a lookback of 10: first decisions at 10, 31, 52, ..."""
+    vec = sekai.make_vec("Trading-v0", 2, vectorization_mode=mode, sampler="sequential", **TRADING)
+
+    def firsts(**arguments: Any) -> list[int]:
+        return [info["timestamp"] for info in vec.reset(**arguments).infos]
+
+    assert firsts(seed=0) == [10, 10]
+    assert firsts() == [31, 31]
+    assert firsts(seed=0) == [10, 10]
+    assert firsts() == [31, 31]
+    assert firsts(seed=[7, None]) == [10, 52]  # the slot without a seed goes on
+    vec.close()

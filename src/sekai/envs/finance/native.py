@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sekai.core.env import missing_attribute
 from sekai.envs.finance.parameters import ParameterEnv
 from sekai.finance.samplers import EpisodeSampler, check_positions
+from sekai.seeding import VecSeed
 from sekai.vector import NativeVecEnv
 from sekai.vector.base import AutoresetOptions
 
@@ -54,6 +55,16 @@ class FinanceVecEnv(NativeVecEnv):
         """The single environment that holds the parameters of all slots."""
         template: ParameterEnv = self._template
         return template
+
+    def _seed(self, seed: VecSeed) -> None:
+        """Seed the generator, and restart the samplers of the slots that were given a seed."""
+        super()._seed(seed)
+        if seed is None:
+            return
+        entries = [seed] * self.num_envs if isinstance(seed, (int, np.integer)) else seed
+        for sampler, entry in zip(self._samplers, entries, strict=False):  # no samplers before the first episode
+            if entry is not None:
+                sampler.restart()
 
     def _check_options(self, indices: NDArray[np.intp], options: list[dict[str, Any] | None]) -> None:
         """Refuse what the single environment refuses, before anything moves."""

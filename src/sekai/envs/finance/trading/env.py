@@ -1,4 +1,4 @@
-"""Trading-v0: one asset, a few target exposures, on a real or a simulated history."""
+"""Trading-v0, the single environment."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from sekai.core import ResetResult, StepResult
 from sekai.envs.finance import checks
-from sekai.envs.finance import trading_kernel as tk
-from sekai.envs.finance.native import FinanceVecEnv
 from sekai.envs.finance.parameters import Fixed, Parameter, ParameterEnv
-from sekai.envs.finance.trading_slots import NO_SHOCKS, TradingSlots, parameter_block, price_error
+from sekai.envs.finance.trading import kernel as tk
+from sekai.envs.finance.trading.slots import NO_SHOCKS, TradingSlots, parameter_block, price_error
 from sekai.envs.finance.windows import count_windows, start_row
 from sekai.errors import InvalidAction, ResetRequired
 from sekai.finance.costs import as_cost_model, choose_cost_model
@@ -22,7 +21,6 @@ from sekai.finance.samplers import RandomStart, as_sampler, check_positions
 from sekai.seeding import Seed, check_seed
 from sekai.spaces import Box, Discrete
 from sekai.spaces.checks import whole_number
-from sekai.vector.base import AutoresetOptions
 
 Options = dict[str, Any] | None
 
@@ -32,7 +30,7 @@ class TradingEnv(ParameterEnv):
 
     At row `t` the agent sees the prices up to `t`, the close of the bar included, and chooses a target exposure. The
     trade fills at that same close (optimistic, and the usual convention of backtests), so that the exposure after
-    the cost is exactly the target; then the price moves to row `t + 1`. Accounting: `trading_kernel`.
+    the cost is exactly the target; then the price moves to row `t + 1`. Accounting: `trading.kernel`.
 
     - Observation: float32 `(lookback + 1,)`: the last `lookback` log returns, oldest first, the newest the one into
       row `t`; then the current exposure, drifted since the last trade.
@@ -249,9 +247,11 @@ class TradingEnv(ParameterEnv):
         start_row(options, self._data, self._lookback, self._num_windows)
 
     def reset(self, *, seed: Seed = None, options: Options = None) -> ResetResult:
-        """Start an episode: flat, with equity 1. See the class for `options`."""
+        """Start an episode: flat, with equity 1. A seed also restarts the sampler. See the class for `options`."""
         row = start_row(options, self._data, self._lookback, self._num_windows)
         self._set_rng(check_seed(seed))
+        if seed is not None:
+            self.sampler.restart()
         slots, only = self._slots, self._slots.every
         if self._data is None:
             shocks = self.rng.standard_normal((1, self._lookback))
@@ -336,202 +336,13 @@ class TradingEnv(ParameterEnv):
         return index
 
 
-class TradingVecEnv(FinanceVecEnv):
-    """`num_envs` copies of `TradingEnv`, stepped together by the same kernel.
-
-    On one history the rows are those of `TradingEnv`, to the bit. In a simulated market each slot has a price of its
-    own; all are drawn from one generator, so the rows are the same in distribution.
-
-    Args:
-        num_envs: number of slots, `N`.
-        prices, data, episode_length, lookback, positions, transaction_cost, cost_model, mu, sigma, dt, s0, sampler,
-            shock_clip, ruin_fraction, execution, rebalance, borrow_rate, margin_rate, cash_rate, render_mode: as
-            for `TradingEnv`. Every slot gets `sampler.spawn()`.
-        max_episode_steps: truncate episodes after so many steps as well.
-        autoreset, autoreset_options: as for `SyncVecEnv`.
-
-    Attributes:
-        template: a `TradingEnv` of the same arguments, whose parameters hold for all slots.
-        equity, position, price: float64 `(N,)`.
-        timestamp: int64 or `datetime64` `(N,)`.
-        price_history: float64 `(N, lookback + 1)`.
-    """
-
-    metadata = TradingEnv.metadata
-
-    def __init__(
-        self,
-        num_envs: int,
-        prices: Any = None,
-        *,
-        data: MarketData | None = None,
-        episode_length: int = 252,
-        lookback: int = 30,
-        positions: Any = (-1.0, 0.0, 1.0),
-        transaction_cost: float | None = None,
-        cost_model: Any = None,
-        mu: float = 0.05,
-        sigma: float = 0.2,
-        dt: float | None = None,
-        s0: float = 100.0,
-        sampler: Any = "random",
-        shock_clip: float | None = None,
-        ruin_fraction: float = 0.0,
-        execution: str = "close",
-        rebalance: str = "always",
-        borrow_rate: float = 0.0,
-        margin_rate: float = 0.0,
-        cash_rate: float = 0.0,
-        render_mode: str | None = None,
-        max_episode_steps: int | None = None,
-        autoreset: Any = True,
-        autoreset_options: AutoresetOptions | None = None,
-    ) -> None:
-        template = TradingEnv(
-            prices,
-            data=data,
-            episode_length=episode_length,
-            lookback=lookback,
-            positions=positions,
-            transaction_cost=transaction_cost,
-            cost_model=cost_model,
-            mu=mu,
-            sigma=sigma,
-            dt=dt,
-            s0=s0,
-            sampler=sampler,
-            shock_clip=shock_clip,
-            ruin_fraction=ruin_fraction,
-            execution=execution,
-            rebalance=rebalance,
-            borrow_rate=borrow_rate,
-            margin_rate=margin_rate,
-            cash_rate=cash_rate,
-            render_mode=render_mode,
-        )
-        super().__init__(
-            num_envs,
-            template,
-            autoreset=autoreset,
-            max_episode_steps=max_episode_steps,
-            autoreset_options=autoreset_options,
-        )
-        self._slots = TradingSlots(self.num_envs, template.data, template.lookback, template.episode_length)
-        self._shape = self.num_envs, template.lookback + 1
-        self._ready: NDArray[np.float32] | None = None  # the observations of the current state, until they are taken
-
-    @property
-    def template(self) -> TradingEnv:
-        """The `TradingEnv` whose parameters hold for all slots."""
-        template: TradingEnv = self._template
-        return template
-
-    @property
-    def equity(self) -> NDArray[np.float64]:
-        """Equity of each slot, 1 at the start of its episode."""
-        return self._slots.column(tk.EQUITY)
-
-    @property
-    def position(self) -> NDArray[np.float64]:
-        """Current exposure of each slot."""
-        return self._slots.column(tk.EXPOSURE)
-
-    @property
-    def price(self) -> NDArray[np.float64]:
-        """Price of each slot at its current row."""
-        return self._slots.column(tk.PRICE)
-
-    @property
-    def price_history(self) -> NDArray[np.float64]:
-        """The last `lookback + 1` prices of each slot, oldest first, the current one included."""
-        return self._slots.price_history
-
-    @property
-    def timestamp(self) -> NDArray[Any]:
-        """Row, or date, of the current state of each slot."""
-        return self._slots.timestamp
-
-    def _reset_envs(self, indices: NDArray[np.intp], options: list[Options]) -> None:
-        self._ready = None
-        template, slots = self.template, self._slots
-        if slots.simulated:
-            shocks = self.rng.standard_normal((len(indices), template.lookback))
-            running = ~self.frozen
-            running[indices] = False
-            slots.start_simulated(indices, shocks, template._block, running)
-            return
-        rows = [start_row(given, template.data, template.lookback, template._num_windows) for given in options]
-        open_places = np.flatnonzero([row is None for row in rows])
-        starts = np.array([-1 if row is None else row for row in rows])
-        if len(open_places):
-            positions = self._sample_positions(
-                template.sampler, indices[open_places], template._num_windows, template.episode_length
-            )
-            starts[open_places] = template.lookback + positions
-        slots.start(indices, starts)
-
-    def _reset_infos(self, indices: NDArray[np.intp]) -> dict[str, Any]:
-        return self._slots.infos(indices, self.template.dt)
-
-    def _observe(self) -> NDArray[np.float32]:
-        observations, self._ready = self._ready, None
-        if observations is None:
-            observations = np.empty(self._shape, np.float32)
-            self._slots.observe(self._slots.every, observations)
-        return observations
-
-    def _observe_rows(self, indices: NDArray[np.intp], out: NDArray[np.float32]) -> None:
-        self._slots.observe(indices, out)
-
-    def _step(self, actions: NDArray[np.int64]) -> tuple[Any, Any, Any, dict[str, Any]]:
-        slots, block, frozen, n = self._slots, self._template._block, self.frozen, self.num_envs
-        bad = tk.first_outside.compiled(actions, frozen, len(block) - tk.LEVELS)
-        if bad >= 0:
-            raise InvalidAction(
-                f"The action of sub-env {bad} is {actions[bad]}; expected a member of {self.action_space}."
-            )
-        shocks = self.rng.standard_normal(n) if slots.simulated else NO_SHOCKS
-        out = np.empty((tk.OUT_ROWS, n))
-        flags = np.empty((2, n), bool)
-        observations = np.empty(self._shape, np.float32)
-        bad = tk.advance.compiled(
-            slots.every,
-            actions,
-            frozen,
-            block,
-            shocks,
-            slots.prices,
-            slots.returns,
-            slots.state,
-            slots.clock,
-            out,
-            flags,
-            observations,
-        )
-        if bad >= 0:
-            raise price_error(bad)
-        self._ready = observations
-        rewards, equity, position, price, asset_return, cost, turnover, carry, dt = out
-        terminated, truncated = flags
-        infos = {
-            "timestamp": slots.timestamp,
-            "dt": dt,
-            "equity": equity,
-            "position": position,
-            "price": price,
-            "asset_return": asset_return,
-            "cost": cost,
-            "turnover": turnover,
-            "carry": carry,
-        }
-        return rewards, terminated, truncated, infos
-
-
 def _history(prices: Any, data: Any) -> MarketData | None:
     if prices is not None and data is not None:
         raise ValueError("prices and data were both given; expected one history, so leave one of them out.")
     if data is not None and not isinstance(data, MarketData):
-        raise TypeError(f"data is {data!r} ({type(data).__name__}); expected a MarketData, or give prices=.")
+        raise TypeError(
+            f"data is of type {type(data).__name__}; expected a MarketData. Bare prices are given as prices=."
+        )
     return data if prices is None else shared_history(prices)
 
 

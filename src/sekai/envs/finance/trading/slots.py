@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.envs.finance import trading_kernel as tk
+from sekai.envs.finance.trading import kernel as tk
 from sekai.finance.data import MarketData
 
 NO_SHOCKS = np.empty(0)
 
 
 def parameter_block(parameters: Mapping[str, Any]) -> NDArray[np.float64]:
-    """The parameters as the kernel reads them, `(LEVELS + A,)`; see `trading_kernel`.
+    """The parameters as the kernel reads them, `(LEVELS + A,)`; see `trading.kernel`.
 
     Raises:
         ValueError: the cost rate times the largest exposure is not below 1, so that no trade reaches the target.
@@ -56,7 +56,7 @@ class TradingSlots:
 
     Attributes:
         every: int64 `(N,)`, the indices of all slots.
-        state, clock, prices, returns: see `trading_kernel`.
+        state, clock, prices, returns: see `trading.kernel`.
         simulated: whether there is no history.
     """
 
@@ -90,7 +90,7 @@ class TradingSlots:
             indices: `(K,)`, slots.
             shocks: `(K, lookback)`.
             block: the parameters.
-            running: bool `(N,)`, slots in the middle of an episode: the others fall into step with them.
+            running: bool `(N,)`, slots that took part in the latest step: the others fall into step with them.
         """
         head = int(self.clock[tk.HEAD, running.argmax()]) if running.any() else 0
         bad = tk.begin_simulated.compiled(
