@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import sekai
 from sekai.envs.finance import TradingEnv, TradingVecEnv
 from sekai.envs.finance.trading import kernel as tk
 from sekai.errors import InvalidAction, ResetRequired
