@@ -191,11 +191,13 @@ class SlotVecEnv(VecEnv):
         if left:
             raise ResetRequired(f"sub-envs {left} need a reset and are outside the mask: reset them as well.")
 
-    def _episode_began(self, slot: int) -> None:
-        """Count an episode that has just begun; the options of the next one are asked for by `_ask_options`."""
-        self._episode[slot] += 1
+    def _episodes_began(self, slots: Sequence[int]) -> None:
+        """Count episodes that have just begun; the options of the next ones are asked for by `_ask_options`."""
+        episode = self._episode
+        for slot in slots:
+            episode[slot] += 1
         if self._autoreset_options is not None and self.autoreset is not AutoresetMode.DISABLED:
-            self._unasked.append(slot)
+            self._unasked.extend(slots)
 
     def _ask_options(self) -> None:
         """Prepare the options of the next episodes, in slot order. A slot whose question fails is asked again."""

@@ -135,7 +135,7 @@ class LocalVecEnv(SlotVecEnv):
         self._write(slot, first.observation)
         self._infos[slot]["reset_info"] = snapshot(first.info) if first.info else {}
         self.phase[slot] = LIVE
-        self._episode_began(slot)
+        self._episodes_began((slot,))
 
     def _held(self, slot: int) -> None:
         """Repeat the last row of a slot that is frozen, or outside the mask of a reset."""
@@ -149,7 +149,7 @@ class LocalVecEnv(SlotVecEnv):
         self._terminated[slot] = self._truncated[slot] = False
         self._infos[slot] = snapshot(first.info)
         self.phase[slot] = LIVE
-        self._episode_began(slot)
+        self._episodes_began((slot,))
 
     def _named(self, errors: dict[int, Exception]) -> dict[int, Exception]:
         """Errors by the index that messages use."""

@@ -181,8 +181,7 @@ class NativeVecEnv(ArrayVecEnv):
         self.frozen[indices] = False
         self.elapsed_steps[indices] = 0
         self._flags[:, indices] = False
-        for slot in indices.tolist():
-            self._episode_began(slot)
+        self._episodes_began(indices.tolist())
 
     def _reset_result(self, request: ResetRequest, infos: dict[str, Any]) -> VecResetResult:
         waiting = self.phase >= Phase.WAITING
@@ -324,7 +323,7 @@ class NativeVecEnv(ArrayVecEnv):
         self, finished: Indices, batch: Any, columns: dict[str, Any], parts: list[Part]
     ) -> tuple[Any, list[Part]]:
         """Start the next episode of slots that ended in this call; keep their terminal rows and infos."""
-        final = [read_row(self.observation_space, batch, slot) for slot in finished.tolist()]
+        final = self._rows(batch, finished)
         final_infos = _TakenInfos(Infos(self.num_envs, columns=columns, parts=parts), finished)
         infos = self._restart_episodes(finished)
         batch = self._observe_again(finished, batch)
@@ -334,6 +333,12 @@ class NativeVecEnv(ArrayVecEnv):
             Part("final_info", final_infos, finished),
             Part("reset_info", Infos(len(finished), columns=infos), finished),
         ]
+
+    def _rows(self, batch: Any, indices: Indices) -> Any:
+        """Copies of some rows of a batch, one sample each."""
+        if isinstance(batch, np.ndarray) and batch.ndim > 1:
+            return batch[indices]
+        return [read_row(self.observation_space, batch, slot) for slot in indices.tolist()]
 
     def _restart_episodes(self, indices: Indices) -> dict[str, Any]:
         self.phase[indices] = Phase.NEW  # until the reset has succeeded

@@ -287,7 +287,7 @@ class ProcVecEnv(SlotVecEnv):
         for slot, episode in enumerate(reply.episode, worker.lo):
             if episode != self._episode[slot]:
                 self._episode[slot] = episode - 1
-                self._episode_began(slot)
+                self._episodes_began((slot,))
 
     def _raise_failures(self, outcomes: Mapping[int, Any]) -> None:
         failures = [(self._workers[i], outcome) for i, outcome in outcomes.items() if isinstance(outcome, Failure)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ def check_options(options: Any, what: str) -> Options:
     if not isinstance(options, Mapping):
         raise TypeError(f"{what} is {options!r} ({type(options).__name__}); expected a dict or None.")
     for key in options:
-        if isinstance(key, str) and difflib.get_close_matches(key.lower(), ["reset_mask"], cutoff=0.8):
+        if isinstance(key, str) and _looks_like_a_mask(key):
             raise ValueError(f"{what} has the key {key!r}; to reset some slots only, call reset(mask=...).")
     copied: Options = snapshot(dict(options))
     return copied
@@ -84,3 +85,9 @@ def _slot_options(options: Any, n: int) -> list[Options]:
             raise ValueError(f"options has {len(options)} entries; expected {n}, one per sub-env.")
         return [check_options(entry, f"options[{i}]") for i, entry in enumerate(options)]
     return [check_options(options, "options") for _ in range(n)]
+
+
+@lru_cache(maxsize=256)
+def _looks_like_a_mask(key: str) -> bool:
+    """Whether an options key is gymnasium's `reset_mask`, or a misspelling of it."""
+    return bool(difflib.get_close_matches(key.lower(), ["reset_mask"], cutoff=0.8))
