@@ -7,7 +7,7 @@ underscore; the public ones check what was given, keep the bookkeeping of `core.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import gymnasium
