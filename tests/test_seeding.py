@@ -85,9 +85,22 @@ def test_a_list_of_seeds_is_taken_entry_by_entry(entries: Any) -> None:
     ],
 )
 def test_what_is_no_seed_is_refused(value: Any, kind: type[Exception], text: str) -> None:
-    for refuses in (check_seed, lambda seed: slot_seeds(seed, 2)):
-        with pytest.raises(kind, match=f"^{re.escape(text)}$"):
-            refuses(value)
+    with pytest.raises(kind, match=f"^{re.escape(text)}$"):
+        check_seed(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "text"),
+    [
+        (True, TypeError, "seed is True (bool); expected an int >= 0, a list of 2 seeds, or None."),
+        ("77", TypeError, "seed is '77' (str); expected an int >= 0, a list of 2 seeds, or None."),
+        (1.5, TypeError, "seed is 1.5 (float); expected an int >= 0, a list of 2 seeds, or None."),
+        (-1, ValueError, f"seed is -1; {EXPECTED}"),
+    ],
+)
+def test_what_cannot_seed_two_slots_is_refused(value: Any, kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=f"^{re.escape(text)}$"):
+        slot_seeds(value, 2)
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,10 @@ def slot_seeds(seed: VecSeed, n: int) -> list[Seed]:
         if len(seed) != n:
             raise ValueError(f"seed has {len(seed)} entries; expected {n}, one per sub-env.")
         return [check_seed(entry, f"seed[{i}]") for i, entry in enumerate(seed)]
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+        raise TypeError(
+            f"seed is {seed!r} ({type(seed).__name__}); expected an int >= 0, a list of {n} seeds, or None."
+        )
     checked = check_seed(seed)
     assert isinstance(checked, int)
     return list(spawn_seeds(checked, n))

@@ -68,9 +68,7 @@ def undeclared(found: list[Import], declared: set[str]) -> list[str]:
 
 
 def parse(module: str, source: str, *, is_package: bool = False) -> list[Import]:
-    known = frozenset(
-        {"sekai", "sekai.core", "sekai.core.env", "sekai.vector", "sekai.vector.base", "sekai.errors"}
-    )
+    known = frozenset({"sekai", "sekai.core", "sekai.core.env", "sekai.vector", "sekai.vector.base", "sekai.errors"})
     return list(imports(module, ast.parse(source), is_package=is_package, known=known))
 
 
@@ -140,9 +138,7 @@ def test_an_exception_holds_for_deferred_imports_only(monkeypatch: pytest.Monkey
     eager = parse("sekai.core.env", "from sekai.vector import VecEnv")
     assert layer_problems(parse("sekai.core.env", "def f():\n    import sekai.vector")) == []
     assert layer_problems(parse("sekai.core.env", guarded)) == []
-    assert [problem.rpartition(", ")[2] for problem in layer_problems(eager)] == [
-        "but it must stand inside a function"
-    ]
+    assert [problem.rpartition(", ")[2] for problem in layer_problems(eager)] == ["but it must stand inside a function"]
 
 
 def test_the_domain_rule_knows_the_bridge() -> None:

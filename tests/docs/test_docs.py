@@ -19,9 +19,7 @@ def run(page: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a page in a fresh interpreter whose working directory is `folder`."""
     env = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
     command = [sys.executable, str(RUNNER), str(page)]
-    return subprocess.run(
-        command, cwd=folder, env=env, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-    )
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
 
 
 def run_text(text: str, folder: Path) -> subprocess.CompletedProcess[str]:

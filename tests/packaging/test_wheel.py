@@ -58,13 +58,9 @@ def clean_python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         wheel,
         cwd=ROOT.parent,
     )
-    site = Path(
-        run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip()
-    )
+    site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip())
     places = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    (site / "dependencies.pth").write_text(
-        "".join(f"{place}\n" for place in sorted(places)), encoding="utf-8"
-    )
+    (site / "dependencies.pth").write_text("".join(f"{place}\n" for place in sorted(places)), encoding="utf-8")
     return python
 
 

@@ -139,9 +139,7 @@ def columns(space: Any, draws: int) -> list[np.ndarray]:
 
 def test_leaves_with_one_seed_draw_independently_once_batched() -> None:
     batched = spaces.batch_space(nested(seed=0), 4)
-    drawn = np.array(
-        [np.concatenate([np.ravel(leaf) for leaf in flat(batched.sample())]) for _ in range(4000)]
-    )
+    drawn = np.array([np.concatenate([np.ravel(leaf) for leaf in flat(batched.sample())]) for _ in range(4000)])
     assert correlations(list(drawn.T)).max() < 0.08
 
 

@@ -94,9 +94,7 @@ def test_types_without_a_class_of_ours_are_returned_as_they_are() -> None:
 
 def test_nested_spaces_are_converted_throughout() -> None:
     nested = theirs.Dict(a=theirs.Tuple([theirs.Sequence(theirs.Dict(b=theirs.Box(0, 1, (1,))))]))
-    assert (
-        repr(spaces.readable(nested)) == "Dict('a': Tuple(Sequence(Dict('b': Box(0.0, 1.0, (1,), float32)))))"
-    )
+    assert repr(spaces.readable(nested)) == "Dict('a': Tuple(Sequence(Dict('b': Box(0.0, 1.0, (1,), float32)))))"
     given = spaces.Dict(x=theirs.Discrete(2))
     given["y"] = theirs.Discrete(3)
     assert [type(part) for part in given.spaces.values()] == [spaces.Discrete, spaces.Discrete]
@@ -163,8 +161,7 @@ def test_gymnasium_batches_a_masked_box_as_a_masked_box() -> None:
 
 def test_the_import_is_light() -> None:
     script = (
-        "import sys, {}\n"
-        "print(sorted({{'asyncio', 'cloudpickle', 'torch', 'numba', 'matplotlib'}} & set(sys.modules)))"
+        "import sys, {}\nprint(sorted({{'asyncio', 'cloudpickle', 'torch', 'numba', 'matplotlib'}} & set(sys.modules)))"
     )
     loaded = [
         subprocess.run(

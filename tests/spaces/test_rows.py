@@ -76,9 +76,7 @@ def test_a_row_is_written_in_its_place_and_only_there() -> None:
     ],
     ids=str,
 )
-def test_what_casts_by_same_kind_is_stored_in_the_dtype_of_the_space(
-    space: Any, value: Any, stored: Any
-) -> None:
+def test_what_casts_by_same_kind_is_stored_in_the_dtype_of_the_space(space: Any, value: Any, stored: Any) -> None:
     batch = spaces.empty_batch(space, 2)
     spaces.write_row(space, batch, 1, value)
     assert batch.dtype == space.dtype

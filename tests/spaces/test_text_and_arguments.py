@@ -119,9 +119,7 @@ def test_a_space_reads_as_one_short_line(space: Any, text: str) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_wrong_argument_is_named_and_not_guessed_at(
-    build: Any, error: type[Exception], message: str
-) -> None:
+def test_a_wrong_argument_is_named_and_not_guessed_at(build: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error) as raised:
         build()
     assert message in str(raised.value)

@@ -202,3 +202,12 @@ def test_the_last_observation_before_an_auto_reset_has_its_time() -> None:
     end = env.step(0)
     assert end.info["final_observation"].tolist() == [2, 1.0]
     assert end.observation.tolist() == [0, 0.0]
+
+
+def test_time_beyond_the_limit_given_is_an_error_and_no_number_above_one():
+    env = sekai.TimeAwareObservation(sekai.make("Pendulum-v1"), max_episode_steps=2)
+    env.reset(seed=0)
+    assert env.step(np.zeros(1, np.float32)).observation[-1] == 0.5
+    assert env.step(np.zeros(1, np.float32)).observation[-1] == 1.0
+    with pytest.raises(ValueError, match=r"Step 3 .* max_episode_steps=2"):
+        env.step(np.zeros(1, np.float32))

@@ -89,7 +89,7 @@ class Wrapper(Env[Any, Any], gymnasium.Wrapper[Any, Any, Any, Any]):
         yield
 
     def before_reset(self, options: dict[str, Any] | None) -> dict[str, Any] | None:
-        """The options handed inwards."""
+        """The options handed inwards. Also called to check options, so it should do nothing else."""
         return options
 
     def after_reset(self, result: ResetResult) -> ResetResult:
@@ -144,9 +144,9 @@ class Wrapper(Env[Any, Any], gymnasium.Wrapper[Any, Any, Any, Any]):
         return self.after_reset(await await_reset(self.env, check_seed(seed), self.before_reset(options)))
 
     def check_options(self, options: dict[str, Any] | None) -> None:
-        """Hand the check inwards."""
+        """Check the options that would be handed inwards."""
         if isinstance(self.env, Env):
-            self.env.check_options(options)
+            self.env.check_options(self.before_reset(options))
 
     @property
     def resets_itself(self) -> bool:  # type: ignore[override]  # a class constant in Env, handed on here

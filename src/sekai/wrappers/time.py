@@ -131,7 +131,16 @@ class TimeAwareObservation(ObservationWrapper):
         return limit
 
     def observation(self, observation: Any) -> Any:
-        """The observation with the time appended, `(D + 1,)`."""
+        """The observation with the time appended, `(D + 1,)`.
+
+        Raises:
+            ValueError: the episode is longer than the limit given, so that the time would leave `[0, 1]`.
+        """
+        if self._steps > self.time_limit:
+            raise ValueError(
+                f"Step {self._steps} of the episode is beyond TimeAwareObservation(max_episode_steps={self.time_limit}); "
+                "give the limit at which the episode really ends."
+            )
         return np.append(observation, np.asarray(self._steps / self.time_limit, observation.dtype))
 
     def after_step(self, result: StepResult) -> StepResult:
