@@ -256,6 +256,25 @@ def test_an_env_that_changes_its_options_changes_nobody_elses(backend: str) -> N
         assert [options["path"] for options in seen] == [[7, 0], [7, 1], [7, 2]] and given["path"] == [7]
 
 
+class Careful(Coded):
+    """Says which options it would refuse, as the finance environments do."""
+
+    def check_options(self, options: Any) -> None:
+        if (options or {}).get("at", 0) > 5:
+            raise ValueError(f"at is {options['at']}; expected at most 5")
+
+
+@pytest.mark.parametrize("backend", OBJECTS)
+def test_options_that_one_slot_would_refuse_move_no_slot(backend: str) -> None:
+    with build_from([factory(Careful, slot, 9) for slot in range(3)], backend) as vec:
+        vec.reset(seed=0)
+        with pytest.raises((ValueError, sekai.VecEnvWorkerError), match="at is 6; expected at most 5"):
+            vec.reset(options=[{"at": 1}, {"at": 2}, {"at": 6}])
+        assert not vec.lost_rows.any()
+        after = vec.step([0, 0, 0])
+        assert places(after.observations) == [(slot, 0, 1) for slot in range(3)] and after.valid.all()
+
+
 # ---- options of the next episode -------------------------------------------------------------------
 
 

@@ -44,6 +44,15 @@ class Hanging(Coded):
             time.sleep(60)
 
 
+class NapsOnce(Coded):
+    """Sleeps in one step."""
+
+    def step(self, action: Any) -> Any:
+        result = super().step(action)
+        self.nap = 0.0
+        return result
+
+
 class Secretive(Coded):
     """Returns what cannot be pickled when asked to: a lock in its info, or as an attribute."""
 
@@ -118,13 +127,14 @@ def test_an_interrupted_call_in_which_episodes_began_is_caught_up_with_before_th
         asked.append((slot, episode))
         return {"draw": 100 * slot + episode}
 
-    with build("grouped", "same_step", (1, 1), autoreset_options=options) as vec:
+    with build_from(
+        [factory(NapsOnce, 0, 1), factory(NapsOnce, 1, 1)], "grouped", "same_step", autoreset_options=options
+    ) as vec:
         vec.reset(seed=0)
         assert draws(vec.step([0, 0]).observations) == [1, 101]
         vec.set_attr("nap", 0.3)
         with alarm(0.1):
             vec.step([0, 0])  # episodes 2 begin, unseen
-        vec.set_attr("nap", 0.0)
         after = vec.step([0, 0])
         assert draws(after.observations) == [3, 103] and places(after.observations) == [(0, 3, 0), (1, 3, 0)]
         assert asked == [(slot, episode) for episode in (1, 2, 3, 4) for slot in (0, 1)]
@@ -163,7 +173,7 @@ def test_what_cannot_be_pickled_is_refused_before_anything_is_sent_or_named_when
                 with pytest.raises((TypeError, Exception), match=r"pickle|open in this process only"):
                     send()
         assert not vec.lost_rows.any() and vec.get_attr("nap") == [0.0] * 3
-        with pytest.raises(sekai.VecEnvWorkerError, match="cannot pickle '_thread.lock' object") as caught:
+        with pytest.raises(sekai.VecEnvWorkerError, match=r"cannot pickle '_thread\.lock' object") as caught:
             vec.step([0, 0, 1])
         assert "what the sub-env returned cannot be sent to the calling process" in caught.value.remote_traceback
         with pytest.raises(sekai.VecEnvWorkerError, match="cannot pickle"):
@@ -231,6 +241,14 @@ def test_a_dead_worker_is_reported_by_every_later_call_and_the_others_are_releas
         assert (caught.value.rank, caught.value.exc_type, caught.value.remote_traceback) == (1, "EOFError", "")
     vec.close()
     assert vec.closed and all(gone(pid) for pid in pids)
+
+
+def test_ctrl_c_reaches_every_process_of_a_terminal_and_workers_leave_it_to_the_caller() -> None:
+    with build("grouped", "same_step", (99, 99)) as vec:
+        vec.reset(seed=0)
+        for pid in set(vec.call("where")):
+            os.kill(pid, signal.SIGINT)
+        assert vec.step([0, 0]).kind.tolist() == [STEP, STEP]
 
 
 def test_a_worker_told_to_exit_by_its_environment_is_a_dead_worker() -> None:

@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.core.slots import AutoresetMode, RowKind
+from sekai.core.slots import AutoresetMode
 from sekai.errors import SpaceMismatch
 from sekai.seeding import VecSeed
 from sekai.spaces import (
@@ -194,8 +194,8 @@ class VecObservationWrapper(VecWrapper):
     def after_reset(self, result: VecResetResult, mask: NDArray[np.bool_]) -> VecResetResult:
         """Transform the batch; slots outside the mask that are frozen keep their transformed row."""
         batch = self._transformed(result.observations)
-        for slot in np.flatnonzero(mask).tolist():
-            self._frozen_rows.pop(slot, None)
+        waiting = np.flatnonzero(result.dones).tolist()
+        self._frozen_rows = {slot: self._frozen_row(slot, result.observations) for slot in waiting}
         return result.replace(observations=self._with_rows(batch, self._frozen_rows))
 
     def reset_failed(self, mask: NDArray[np.bool_]) -> None:
@@ -206,23 +206,26 @@ class VecObservationWrapper(VecWrapper):
     def _terminal_rows(self, result: VecStepResult) -> dict[int, Any]:
         """Transformed rows of slots that ended in this call or are frozen, by slot; infos are transformed in place."""
         rows = {}
-        for slot in np.flatnonzero(result.ended).tolist():
-            info = result.infos[slot]
-            if "final_observation" in info:
-                info["final_observation"] = self.final_observation(info["final_observation"])
-            else:
-                raw = read_row(self.venv.observation_space, result.observations, slot)
-                rows[slot] = self._frozen_rows[slot] = self.final_observation(raw)
-        if self._frozen_rows:
-            moved = result.kind != RowKind.FROZEN
-            for slot in list(self._frozen_rows):
-                if slot in rows:
-                    continue
-                if moved[slot]:
-                    del self._frozen_rows[slot]
+        if result.ended.any():
+            for slot in np.flatnonzero(result.ended).tolist():
+                info = result.infos[slot]
+                if "final_observation" in info:
+                    info["final_observation"] = self.final_observation(info["final_observation"])
                 else:
-                    rows[slot] = self._frozen_rows[slot]
+                    rows[slot] = self._final_row(slot, result.observations)
+        waiting = result.dones & ~result.ended  # frozen, also where the call that froze it was lost
+        if waiting.any():
+            for slot in np.flatnonzero(waiting).tolist():
+                rows[slot] = self._frozen_row(slot, result.observations)
+        self._frozen_rows = rows
         return rows
+
+    def _frozen_row(self, slot: int, observations: Any) -> Any:
+        """The transformed row of a slot that has ended before, transformed once."""
+        return self._frozen_rows[slot] if slot in self._frozen_rows else self._final_row(slot, observations)
+
+    def _final_row(self, slot: int, observations: Any) -> Any:
+        return self.final_observation(read_row(self.venv.observation_space, observations, slot))
 
     def _transformed(self, observations: Any) -> Any:
         batch = self.observation(observations)

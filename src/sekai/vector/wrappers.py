@@ -62,10 +62,6 @@ class VecRecordEpisodeStatistics(VecWrapper):
         self._restart(mask)
         return result
 
-    def reset_failed(self, mask: NDArray[np.bool_]) -> None:
-        """Record nothing of the episodes that these slots are in, old or new, until they are reset."""
-        self._broken |= mask
-
     def _restart(self, slots: NDArray[np.bool_]) -> None:
         self._returns[slots] = 0.0
         self._lengths[slots] = 0

@@ -138,8 +138,8 @@ class TimeAwareObservation(ObservationWrapper):
         """
         if self._steps > self.time_limit:
             raise ValueError(
-                f"Step {self._steps} of the episode is beyond TimeAwareObservation(max_episode_steps={self.time_limit}); "
-                "give the limit at which the episode really ends."
+                f"Step {self._steps} of the episode is beyond TimeAwareObservation(max_episode_steps="
+                f"{self.time_limit}); give the limit at which the episode really ends."
             )
         return np.append(observation, np.asarray(self._steps / self.time_limit, observation.dtype))
 
