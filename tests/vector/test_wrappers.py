@@ -1,0 +1,133 @@
+"""Statistics of episodes: each once, in every mode, and never of one that was not wholly seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sekai
+from sekai import EpisodeStats, InMemoryTracker
+from tests.contract.envs import BACKENDS, BOOM, MODES, build
+
+
+def recorded(result: Any) -> list[tuple[int, float, int, bool, bool]]:
+    """`(slot, return, length, terminated, truncated)` of the episodes this call reports."""
+    return [
+        (slot, s.episode_return, s.episode_length, s.terminated, s.truncated)
+        for slot, info in enumerate(result.infos)
+        for s in [info.get("episode")]
+        if s is not None
+    ]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_each_episode_is_reported_once_with_its_own_return_and_length(backend: str, mode: str) -> None:
+    # U65. Slot 0: 10 + 20 = 30 in 2 steps; slot 1: 110 + 120 + 130 = 360 in 3, each + 1 a step for action 1.
+    with sekai.VecRecordEpisodeStatistics(build(backend, mode, (2, 3), ("terminated", "truncated"))) as vec:
+        vec.reset(seed=0)
+        calls = [recorded(vec.step([1, 1])) for _ in range(8)]
+    short, long = (0, 32.0, 2, True, False), (1, 363.0, 3, False, True)
+    assert (
+        calls
+        == {
+            "same_step": [[], [short], [long], [short], [], [short, long], [], [short]],
+            # cycles of 3 and 4 calls
+            "next_step": [[], [short], [long], [], [short], [], [long], [short]],
+            "disabled": [[], [short], [long], [], [], [], [], []],
+        }[mode]
+    )
+
+
+def test_the_tracker_hears_of_every_episode_and_keeps_the_latest() -> None:
+    heard: list[EpisodeStats] = []
+
+    class Ear(InMemoryTracker):
+        def on_episode_end(self, stats: EpisodeStats) -> None:
+            heard.append(stats)
+            super().on_episode_end(stats)
+
+    with sekai.VecRecordEpisodeStatistics(build("sync", "same_step", (1, 2)), Ear(3)) as vec:
+        vec.reset(seed=0)
+        for _ in range(4):
+            vec.step([0, 0])
+    assert [stats.extra["env_index"] for stats in heard] == [0, 0, 1, 0, 0, 1]
+    assert all(stats.elapsed_time >= 0 for stats in heard)
+    with sekai.VecRecordEpisodeStatistics(build("sync", "same_step", (1, 2)), deque_size=2) as vec:
+        assert isinstance(vec.tracker, InMemoryTracker)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_episode_of_which_a_row_was_lost_is_not_reported_and_the_next_one_is(mode: str) -> None:
+    with sekai.VecRecordEpisodeStatistics(build("sync", mode, (3, 4))) as vec:
+        vec.reset(seed=0)
+        vec.step([0, 0])
+        with pytest.raises(ValueError, match="slot 1 went boom"):
+            vec.step([0, BOOM])  # slot 0 takes its second step unseen
+        reports = [recorded(vec.step([0, 0])) for _ in range(9)]
+        flat = [entry[:3] for call in reports for entry in call]
+        # slot 0: 10 + 20 + 30 = 60; slot 1: 110 + 120 + 130 + 140 = 500. Of the broken episodes nothing: 10 + 30, say
+        assert {entry for entry in flat if entry[0] == 0} == ({(0, 60.0, 3)} if mode != "disabled" else set())
+        assert {entry for entry in flat if entry[0] == 1} == ({(1, 500.0, 4)} if mode != "disabled" else set())
+        if mode == "disabled":
+            vec.reset()
+            assert [recorded(vec.step([0, 0]))[:] for _ in range(3)][-1] == [(0, 60.0, 3, True, False)]
+
+
+def test_the_clock_of_an_episode_starts_at_its_reset(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("sekai.vector.wrappers.time.perf_counter", lambda: now[0])
+    with sekai.VecRecordEpisodeStatistics(build("sync", "next_step", (1,))) as vec:
+        elapsed = []
+        for begun, ended in ((10.0, 12.0), (100.0, 105.0)):
+            now[0] = begun
+            if begun == 10.0:
+                vec.reset(seed=0)
+            else:
+                vec.step([0])  # the reset-only call; the wait before it belongs to no episode
+            now[0] = ended
+            elapsed.append(vec.step([0]).infos[0]["episode"].elapsed_time)
+    assert elapsed == [2.0, 5.0]
+
+
+def test_a_reset_forgets_the_unfinished_episodes_of_its_slots_only() -> None:
+    with sekai.VecRecordEpisodeStatistics(build("sync", "disabled", (3, 3))) as vec:
+        vec.reset(seed=0)
+        vec.step([0, 0])
+        vec.reset(mask=np.array([True, False]))
+        reports = [recorded(vec.step([0, 0])) for _ in range(3)]
+    assert reports == [[], [(1, 360.0, 3, True, False)], [(0, 60.0, 3, True, False)]]
+
+
+def test_a_refused_reset_forgets_nothing() -> None:
+    with sekai.VecRecordEpisodeStatistics(build("sync", "same_step", (3, 3))) as vec:
+        vec.reset(seed=0)
+        vec.step([0, 0])
+        for refused in ({"seed": -1}, {"mask": [True]}, {"options": {"reset_mask": 1}}):
+            with pytest.raises(ValueError):
+                vec.reset(**refused)
+        vec.step([0, 0])
+        assert recorded(vec.step([0, 0])) == [(0, 60.0, 3, True, False), (1, 360.0, 3, True, False)]
+
+
+def test_after_a_failed_reset_only_episodes_seen_from_their_start_are_reported() -> None:
+    with sekai.VecRecordEpisodeStatistics(build("sync", "same_step", (2, 2))) as vec:
+        vec.reset(seed=0)
+        vec.step([0, 0])
+        with pytest.raises(ValueError, match="slot 1 cannot reset"):
+            vec.reset(options=[None, {"fail": True}])
+        vec.reset(mask=np.array([False, True]))
+        vec.step([0, 0])
+        assert recorded(vec.step([0, 0])) == [(1, 230.0, 2, True, False)], "slot 0 began unseen"
+        vec.step([0, 0])
+        assert [entry[0] for entry in recorded(vec.step([0, 0]))] == [0, 1]
+
+
+def test_statistics_outside_a_reward_wrapper_sum_what_it_returns() -> None:
+    inner = sekai.VecTransformReward(build("sync", "next_step", (2,)), lambda rewards: rewards * 0 + 7.0)
+    with sekai.VecRecordEpisodeStatistics(inner) as vec:
+        vec.reset(seed=0)
+        calls = [recorded(vec.step([0])) for _ in range(5)]
+    assert [call[0][1] for call in calls if call] == [14.0, 14.0], "7 a step; the reset-only row counts for nothing"
