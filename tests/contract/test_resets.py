@@ -32,6 +32,14 @@ def only(*slots: int, n: int = 3) -> Any:
 # ---- masks -----------------------------------------------------------------------------------------
 
 
+def test_an_option_that_only_sounds_like_a_mask_is_an_option() -> None:
+    with build("sync", "disabled", (9, 9, 9)) as vec:
+        vec.reset(seed=0, options={"reset_task": 3})
+        vec.reset(seed=0, options={"reset_tasks": ["a", "b"]})
+        with pytest.raises(ValueError, match="reset_tasks"):  # negative control: this one is a mask
+            vec.reset(seed=0, options={"reset_tasks": [True, False, True]})
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_wrong_mask_is_refused_and_nothing_moves(backend: str, mode: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import enum
 import pickle
 from typing import Any
 
@@ -220,3 +221,13 @@ def test_keys_may_be_any_string() -> None:
         return Infos(2, columns={key: np.array([i, i + 10]) for i, key in enumerate(keys)})
 
     assert make()[1] == list(make())[1] == {key: i + 10 for i, key in enumerate(keys)}
+
+
+def test_keys_of_columns_may_be_any_string():
+    """Keys become part of no source text: quotes, members of a string enum and NumPy strings stay what they are."""
+
+    class Key(enum.StrEnum):
+        A = "a"
+
+    columns = {Key.A: np.arange(2), "it's": np.arange(2) * 10, np.str_("b"): np.arange(2) * 100}
+    assert list(Infos(2, columns=columns)) == [{"a": 0, "it's": 0, "b": 0}, {"a": 1, "it's": 10, "b": 100}]

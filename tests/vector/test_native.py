@@ -259,7 +259,10 @@ def test_a_seed_with_a_partial_mask_is_refused_and_changes_nothing() -> None:
             vec.reset(seed=seed, mask=np.array([True, False]))
     stream = np.random.default_rng(8)
     stream.integers(10**12, size=2)
-    assert draws(vec.reset(mask=np.array([False, True])).observations)[1] == stream.integers(10**12, size=1)[0]
+    assert (
+        draws(vec.reset(seed=[None, None], mask=np.array([False, True])).observations)[1]
+        == stream.integers(10**12, size=1)[0]
+    )
     assert draws(vec.reset(seed=8, mask=np.array([True, True])).observations) == [
         *np.random.default_rng(8).integers(10**12, size=2)
     ], "a full mask is no partial one"

@@ -357,3 +357,20 @@ def test_a_thousand_steps_are_the_same_as_in_one_process() -> None:
             assert np.array_equal(one.observations, other.observations) and np.array_equal(one.rewards, other.rewards)
             assert np.array_equal(one.kind, other.kind)
         assert one.infos == other.infos
+
+
+class Clumsy(Coded):
+    """Has a method that raises `AttributeError` by itself."""
+
+    def stumble(self) -> None:
+        raise AttributeError("stumbled")
+
+
+def test_a_method_that_is_missing_is_an_attribute_error_and_one_that_fails_is_not() -> None:
+    with build_from([factory(Clumsy, 0), factory(Clumsy, 1)], "proc", "same_step") as vec:
+        with pytest.raises(AttributeError, match=r"'stumbel'.*Did you mean 'stumble'"):
+            vec.call("stumbel")
+        with pytest.raises(sekai.VecEnvWorkerError, match="stumbled") as caught:
+            vec.call("stumble")
+        assert (caught.value.rank, caught.value.exc_type) == (0, "AttributeError")
+        assert places(vec.reset(seed=0).observations)[0][0] == 0

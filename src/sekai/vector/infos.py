@@ -211,11 +211,11 @@ def _dict_maker(names: tuple[str, ...]) -> Callable[[list[Sequence[Any]]], list[
     Generated, as named tuples are: a dict display with its keys fixed is twice as fast as `dict(zip(names, values))`,
     and that is most of what reading an info costs.
     """
-    entries = ", ".join(f"{name!r}: v{i}" for i, name in enumerate(names))
+    keys = "".join(f"k{i}, " for i in range(len(names)))
     values = "".join(f"v{i}, " for i in range(len(names)))
-    make: Callable[[list[Sequence[Any]]], list[dict[str, Any]]] = eval(
-        f"lambda columns: [{{{entries}}} for {values} in zip(*columns, strict=True)]"
-    )
+    entries = ", ".join(f"k{i}: v{i}" for i in range(len(names)))
+    source = f"lambda {keys}: lambda columns: [{{{entries}}} for {values} in zip(*columns, strict=True)]"
+    make: Callable[[list[Sequence[Any]]], list[dict[str, Any]]] = eval(source)(*names)
     return make
 
 

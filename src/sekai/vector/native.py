@@ -153,8 +153,8 @@ class NativeVecEnv(ArrayVecEnv):
         return result
 
     def _check_native_seed(self, seed: VecSeed, request: ResetRequest) -> None:
-        slot_seeds(seed, self.num_envs)
-        if seed is not None and not request.mask.all():
+        seeded = any(entry is not None for entry in slot_seeds(seed, self.num_envs))
+        if seeded and not request.mask.all():
             raise ValueError(
                 "A seed together with a partial mask would also change the stream of the slots outside the mask, "
                 "since a native env has one generator; leave the seed out, or reset every slot."

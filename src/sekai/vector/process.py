@@ -222,7 +222,13 @@ class ProcVecEnv(SlotVecEnv):
     def call(self, name: str, *args: Any, **kwargs: Any) -> list[Any]:
         """Call `name` in the workers; arguments and results are pickled."""
         self._require_open()
-        return self._join_lists(self._exchange(self._to_all("call", (name, args, kwargs))))
+        try:
+            return self._join_lists(self._exchange(self._to_all("call", (name, args, kwargs))))
+        except VecEnvWorkerError as error:
+            if error.exc_type == "AttributeError":  # of the method itself, unless there is no such name
+                with _as_attribute_error():
+                    self._exchange(self._to_all("find_attr", name))
+            raise
 
     def layers(self) -> list[str]:
         """This class, then the layers of the first sub-environment."""

@@ -72,8 +72,8 @@ def check_options(options: Any, what: str) -> Options:
         return None
     if not isinstance(options, Mapping):
         raise TypeError(f"{what} is {options!r} ({type(options).__name__}); expected a dict or None.")
-    for key in options:
-        if isinstance(key, str) and _looks_like_a_mask(key):
+    for key, value in options.items():
+        if isinstance(key, str) and _looks_like_a_mask(key, value):
             raise ValueError(f"{what} has the key {key!r}; to reset some slots only, call reset(mask=...).")
     copied: Options = snapshot(dict(options))
     return copied
@@ -87,7 +87,15 @@ def _slot_options(options: Any, n: int) -> list[Options]:
     return [check_options(options, "options") for _ in range(n)]
 
 
+def _looks_like_a_mask(key: str, value: Any) -> bool:
+    """Whether an entry of the options is gymnasium's `reset_mask`, or a misspelt one."""
+    if key == "reset_mask":
+        return True
+    if not isinstance(value, (np.ndarray, list, tuple)) or not _close_to_reset_mask(key):
+        return False
+    return bool(np.asarray(value).dtype == bool)
+
+
 @lru_cache(maxsize=256)
-def _looks_like_a_mask(key: str) -> bool:
-    """Whether an options key is gymnasium's `reset_mask`, or a misspelling of it."""
+def _close_to_reset_mask(key: str) -> bool:
     return bool(difflib.get_close_matches(key.lower(), ["reset_mask"], cutoff=0.8))
