@@ -50,9 +50,7 @@ def read_todo(text: str) -> dict[str, str]:
         check, mark, reason = line.rpartition(" # ")
         check, reason = check.strip(), reason.strip()
         if not (mark and check and reason):
-            raise ValueError(
-                f"line {number}: {line!r} has no reason; write `test_file.py::test_name # reason`"
-            )
+            raise ValueError(f"line {number}: {line!r} has no reason; write `test_file.py::test_name # reason`")
         if check in entries:
             raise ValueError(f"line {number}: {check!r} is listed twice; remove one of the lines")
         entries[check] = reason

@@ -87,6 +87,7 @@ def test_anything_else_is_refused_and_changes_nothing(seed: Any, kind: type[Exce
 
 
 def test_seeding_neither_steps_nor_resets() -> None:
+    # U57
     env = CodedEnv()
     env.reset(seed=0)
     env.step(1)

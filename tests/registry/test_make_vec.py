@@ -88,6 +88,7 @@ def test_a_number_of_environments_below_one_or_of_another_type_is_refused(num_en
             build(mode, num_envs)
 
 
+# U64: arguments given when making are neither ignored nor passed twice
 @pytest.mark.parametrize("mode", BACKENDS)
 def test_arguments_reach_every_backend_over_the_registered_ones(mode: str) -> None:
     with build(mode, labels=["a"], max_episode_steps=3) as vec:
