@@ -106,6 +106,9 @@ class NativeVecEnv(ArrayVecEnv):
     def _check_options(self, indices: Indices, options: list[dict[str, Any] | None]) -> None:
         """Optional: raise for options that `_reset_envs` would refuse, before anything moves."""
 
+    def _check_actions(self, actions: Any) -> None:
+        """Optional: raise for actions that `_step` would refuse, before anything moves."""
+
     # ---- reset ---------------------------------------------------------------------------------
 
     @property
@@ -234,11 +237,12 @@ class NativeVecEnv(ArrayVecEnv):
         batch = check_actions(self.action_space, actions, self.num_envs)
         calls = None if steady else calls_of(self.phase)
         moving = True if calls is None else calls != Call.HOLD
+        if calls is not None:
+            self._repeat_actions(batch, calls != Call.STEP)
+        self._check_actions(batch)
+        self._last_actions = batch
         self._steady = False  # until the call has succeeded
         try:
-            if calls is not None:
-                self._repeat_actions(batch, calls != Call.STEP)
-            self._last_actions = batch
             rewards, terminated, truncated, infos = self._checked_step(batch)
             if calls is None:
                 self.elapsed_steps += 1

@@ -235,7 +235,9 @@ def test_an_action_out_of_range_names_the_sub_env_and_nothing_moves() -> None:
         vec.step([0, 1, -1])
     other = TradingVecEnv(3)
     other.reset(seed=0)
-    assert np.array_equal(vec.step([0, 1, 2]).rewards, other.step([0, 1, 2]).rewards)
+    result = vec.step([0, 1, 2])
+    assert np.array_equal(result.rewards, other.step([0, 1, 2]).rewards)
+    assert result.valid.all(), "no row was lost to the refused calls"
 
 
 def test_results_are_never_overwritten() -> None:

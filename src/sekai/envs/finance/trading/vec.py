@@ -162,13 +162,15 @@ class TradingVecEnv(FinanceVecEnv):
     def _observe_rows(self, indices: NDArray[np.intp], out: NDArray[np.float32]) -> None:
         self._slots.observe(indices, out)
 
-    def _step(self, actions: NDArray[np.int64]) -> tuple[Any, Any, Any, dict[str, Any]]:
-        slots, block, frozen, n = self._slots, self._template._block, self.frozen, self.num_envs
-        bad = tk.first_outside.compiled(actions, frozen, len(block) - tk.LEVELS)
+    def _check_actions(self, actions: NDArray[np.int64]) -> None:
+        bad = tk.first_outside.compiled(actions, self.frozen, len(self._template._block) - tk.LEVELS)
         if bad >= 0:
             raise InvalidAction(
                 f"The action of sub-env {bad} is {actions[bad]}; expected a member of {self.action_space}."
             )
+
+    def _step(self, actions: NDArray[np.int64]) -> tuple[Any, Any, Any, dict[str, Any]]:
+        slots, block, frozen, n = self._slots, self._template._block, self.frozen, self.num_envs
         shocks = self.rng.standard_normal(n) if slots.simulated else NO_SHOCKS
         out = np.empty((tk.OUT_ROWS, n))
         flags = np.empty((2, n), bool)
