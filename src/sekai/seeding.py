@@ -65,6 +65,6 @@ def slot_seeds(seed: VecSeed, n: int) -> list[Seed]:
         raise TypeError(
             f"seed is {seed!r} ({type(seed).__name__}); expected an int >= 0, a list of {n} seeds, or None."
         )
-    checked = check_seed(seed)
-    assert isinstance(checked, int)
-    return list(spawn_seeds(checked, n))
+    if seed < 0:
+        raise ValueError(f"seed is {int(seed)}; expected an int >= 0, a list of {n} seeds, or None.")
+    return list(spawn_seeds(int(seed), n))

@@ -173,6 +173,13 @@ def test_the_demo_prints_a_line_per_policy_and_saves_the_picture(
     assert picture.read_bytes().startswith(PNG)
 
 
+def test_a_picture_of_another_format_is_refused_before_the_work(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--output", "d.txt"]) == 2
+    captured = capsys.readouterr()
+    assert captured.err == "Error: --output d.txt ends in '.txt': expected one of .png, .pdf, .svg.\n"
+    assert captured.out == ""
+
+
 def test_a_missing_price_history_and_a_missing_matplotlib_are_one_line_each(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -159,3 +159,11 @@ def test_a_property_without_a_setter_cannot_be_set() -> None:
     with pytest.raises(AttributeError, match=r"read_only.*no setter"):
         env.set_attr("read_only", 4)
     assert env.get_attr("read_only") == 3
+
+
+def test_an_environment_that_does_not_render_says_so_also_through_wrappers():
+    env = sekai.TimeLimit(CodedEnv(), 3)
+    for layer in (env, env.unwrapped):
+        with pytest.raises(NotImplementedError, match=r"^<CodedEnv instance> does not render \(render_mode is None\)"):
+            layer.render()
+    assert repr(env.unwrapped) == "<CodedEnv instance>" and repr(env) == "TimeLimit(<CodedEnv instance>)"

@@ -67,11 +67,22 @@ def test_bad_prices_are_refused_with_the_row(prices: Any, error: type[Exception]
         (np.array(["2020-01-02", "NaT", "2020-01-06"], "datetime64[D]"), ValueError, r"timestamps\[1\] is not a date"),
         ([1, 2, 3], TypeError, "dtype int64; expected dates"),
         ([dt.datetime(2020, 1, d, tzinfo=dt.UTC) for d in (2, 3, 6)], TypeError, "without a time zone"),
+        (
+            ["2020-01-02", "01/03/2020", "2020-01-06"],
+            ValueError,
+            r"timestamps\[1\] is '01/03/2020'; expected an ISO date",
+        ),
+        (np.array(["2020-01-02", 3, "2020-01-06"], object), TypeError, "dtype object; expected dates"),
     ],
 )
 def test_bad_timestamps_are_refused_with_the_row(dates: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         MarketData([1.0, 2.0, 3.0], dates)
+
+
+def test_dates_may_be_a_column_of_strings_as_data_frames_have_it() -> None:
+    column = np.array(["2020-01-02", "2020-01-03", "2020-01-06"], object)
+    assert np.array_equal(MarketData([1.0, 2.0, 3.0], column).timestamps, DAYS)
 
 
 def test_it_never_changes() -> None:

@@ -50,6 +50,8 @@ def test_an_entry_that_is_no_factory_is_named(cls: Any) -> None:
         cls([factory(Coded, 0), Coded(1)])
     with pytest.raises(TypeError, match=r"^env_fns\[0\] is 'CartPole-v1'; expected a callable"):
         cls(["CartPole-v1"])
+    with pytest.raises(TypeError, match=r"^env_fns is <class .*Coded'>; expected a list of callables, one per sub-env"):
+        cls(Coded)
 
 
 @pytest.mark.parametrize("cls", HERE)

@@ -231,3 +231,14 @@ def test_keys_of_columns_may_be_any_string():
 
     columns = {Key.A: np.arange(2), "it's": np.arange(2) * 10, np.str_("b"): np.arange(2) * 100}
     assert list(Infos(2, columns=columns)) == [{"a": 0, "it's": 0, "b": 0}, {"a": 1, "it's": 10, "b": 100}]
+
+
+@pytest.mark.parametrize("infos", [Infos.of([{"t": 1}]), Infos(1, columns={"t": np.ones(1)})])
+def test_habits_of_a_dict_of_arrays_get_an_answer(infos: Infos) -> None:
+    """`"final_obs" in infos` must not be a silent False, nor an index error speak of ranges."""
+    for use in (lambda: "final_obs" in infos, lambda: infos["final_obs"]):  # type: ignore[call-overload]
+        with pytest.raises(TypeError, match=r"^infos is a list of dicts, .*'final_obs'.* final_observation\(i\)"):
+            use()
+    with pytest.raises(IndexError, match=r"^sub-env 7 of 1; infos has one dict per sub-env\.$"):
+        infos[7]
+    assert {"t": 1} in infos and {"t": 2} not in infos

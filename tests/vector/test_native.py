@@ -46,6 +46,20 @@ class Lanes(sekai.NativeVecEnv):
         return tuple((given | self.give)[name] for name in given)
 
 
+@pytest.mark.parametrize("given", [None, (1, 2, 3), [1, 2, 3, 4]])
+def test_a_step_that_does_not_return_four_things_is_named(given: Any) -> None:
+    class Odd(Lanes):
+        def _step(self, actions: Any) -> Any:
+            return given
+
+    vec = Odd()
+    vec.reset(seed=0)
+    with pytest.raises(
+        sekai.InvalidObservation, match=r"^Odd\._step\(\) returned .*; expected a tuple of four: rewards"
+    ):
+        vec.step([0, 0])
+
+
 @pytest.mark.parametrize(
     ("given", "text"),
     [

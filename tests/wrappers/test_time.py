@@ -209,5 +209,5 @@ def test_time_beyond_the_limit_given_is_an_error_and_no_number_above_one():
     env.reset(seed=0)
     assert env.step(np.zeros(1, np.float32)).observation[-1] == 0.5
     assert env.step(np.zeros(1, np.float32)).observation[-1] == 1.0
-    with pytest.raises(ValueError, match=r"Step 3 .* max_episode_steps=2"):
+    with pytest.raises(ValueError, match=r"^Step 3 of the episode is beyond .*max_episode_steps=2\)"):
         env.step(np.zeros(1, np.float32))

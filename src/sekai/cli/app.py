@@ -90,7 +90,7 @@ def _import_first(module: str) -> None:
 
 @app.command("list")
 def _list() -> None:
-    """List the registered environments, those with a native vector environment marked."""
+    """List sekai's environments (any id of gymnasium's works too)."""
     from sekai.cli.listing import list_environments
 
     list_environments()

@@ -27,6 +27,7 @@ WINDOW = 252
 AVERAGE = 200
 POSITIONS = (0.0, 1.0)
 CASH, LONG = 0, 1
+FORMATS = (".png", ".pdf", ".svg")
 
 Policy = Callable[[NDArray[np.float64]], NDArray[np.int64]]
 
@@ -248,3 +249,5 @@ def _require_writable(output: Path) -> None:
     if output.is_dir() or not folder.is_dir():
         what = "is a folder" if output.is_dir() else f"lies in {folder}, which is no folder"
         raise BadValue(f"--output {output} {what}: give the path of a picture, such as demo.png.")
+    if output.suffix not in FORMATS:
+        raise BadValue(f"--output {output} ends in {output.suffix!r}: expected one of {', '.join(FORMATS)}.")

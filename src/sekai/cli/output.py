@@ -30,7 +30,8 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
 
     table = Table(title=Text(title, "bold"), title_justify="left", box=SIMPLE_HEAD, header_style="bold cyan")
     for place, column in enumerate(columns):
-        table.add_column(column, justify="right" if right and place else "left", overflow="fold")
+        # the first column names the record: it is read and copied, so it is never broken
+        table.add_column(column, justify="right" if right and place else "left", overflow="fold", no_wrap=place == 0)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))  # no markup: "[native vec]" is text
     Console().print(table)

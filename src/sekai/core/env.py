@@ -90,6 +90,13 @@ class Env(gymnasium.Env[ObsType, ActType]):
         """
         set_generator(self, check_seed(seed))
 
+    def render(self) -> Any:
+        """A frame, as `render_mode` has it; a subclass that renders overrides this."""
+        raise NotImplementedError(f"{self} does not render (render_mode is {self.render_mode!r}).")
+
+    def __repr__(self) -> str:
+        return str(self)
+
     def layers(self) -> list[str]:
         """Names of the classes this environment is made of, outermost first."""
         return [type(layer).__name__ for layer in walk(self)]

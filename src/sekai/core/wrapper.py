@@ -148,6 +148,10 @@ class Wrapper(Env[Any, Any], gymnasium.Wrapper[Any, Any, Any, Any]):
         if isinstance(self.env, Env):
             self.env.check_options(self.before_reset(options))
 
+    def render(self) -> Any:
+        """Handed inwards."""
+        return self.env.render()
+
     @property
     def resets_itself(self) -> bool:  # type: ignore[override]  # a class constant in Env, handed on here
         """Whether a layer inside starts the next episode by itself."""

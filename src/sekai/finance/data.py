@@ -117,7 +117,7 @@ def check_prices(prices: Any) -> NDArray[np.float64]:
     except (ValueError, TypeError) as error:
         raise TypeError(f"prices must be numbers, shape (T,): {error}.") from None
     if given.dtype.kind not in "iufO":
-        raise TypeError(f"prices has dtype {given.dtype}; expected numbers.")
+        raise TypeError(f"prices has dtype {given.dtype}; expected numbers: convert the column to float.")
     if array.ndim == 2 and array.shape[1] == 1:
         array = array.reshape(-1)
     if array.ndim != 1:
@@ -147,7 +147,11 @@ def _check_timestamps(timestamps: Any, rows: int) -> NDArray[np.datetime64]:
             f"timestamps has dtype {given.dtype}; expected dates without a time zone (datetime64, datetime, date or "
             "ISO strings): convert numbers with np.asarray(seconds, 'datetime64[s]')."
         )
-    dates: NDArray[np.datetime64] = np.array(given, "datetime64")
+    try:
+        dates: NDArray[np.datetime64] = np.array(given, "datetime64")
+    except ValueError:
+        row, value = next((row, value) for row, value in enumerate(given.flat) if not _parses(value))
+        raise ValueError(f"timestamps[{row}] is {str(value)!r}; expected an ISO date such as '2020-01-31'.") from None
     if dates.shape != (rows,):
         raise ValueError(f"timestamps has shape {dates.shape}; expected {(rows,)}, one for each row of prices.")
     if np.isnat(dates).any():
@@ -163,6 +167,14 @@ def _check_timestamps(timestamps: Any, rows: int) -> NDArray[np.datetime64]:
     return dates
 
 
+def _parses(value: Any) -> bool:
+    try:
+        np.datetime64(value)
+    except ValueError:
+        return False
+    return True
+
+
 def _is_date(value: Any) -> bool:
     # a date with a time zone would lose it silently
-    return hasattr(value, "year") and getattr(value, "tzinfo", None) is None
+    return isinstance(value, str) or (hasattr(value, "year") and getattr(value, "tzinfo", None) is None)

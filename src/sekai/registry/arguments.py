@@ -144,8 +144,9 @@ def _modes_that_take(name: str) -> str:
 
 
 def _hint(name: str, known: Accepted, hidden: Iterable[str] = ()) -> str:
-    names = sorted(known.names - set(hidden))
-    close = difflib.get_close_matches(name, names, n=3)
+    names = sorted((known.names | MAKE_VEC_NAMES) - set(hidden))
+    close = difflib.get_close_matches(name, names, n=3) or [other for other in names if name in other]
     if close:
         return f" Did you mean {', '.join(map(repr, close))}?"
-    return f" It takes: {', '.join(names)}." if names else " It takes none."
+    taken = sorted(known.names - set(hidden))
+    return f" It takes: {', '.join(taken)}." if taken else " It takes none."

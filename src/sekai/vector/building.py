@@ -41,6 +41,8 @@ def check_factories(env_fns: Iterable[EnvFactory]) -> list[EnvFactory]:
         TypeError: an entry that cannot be called.
         ValueError: no entry.
     """
+    if not isinstance(env_fns, Iterable):
+        raise TypeError(f"env_fns is {env_fns!r}; expected a list of callables, one per sub-env.")
     factories = list(env_fns)
     if not factories:
         raise ValueError("A vector environment needs at least one sub-env; given no factories.")

@@ -15,6 +15,10 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+_LIST_OF_DICTS = (
+    "infos is a list of dicts, one per sub-env, and {!r} is no index of it: use infos[i], infos.columns[name] for "
+    "(values, present), or final_observation(i) and final_info(i) of the result."
+)
 _NOTHING: Mapping[str, NDArray[Any]] = {}
 
 
@@ -80,7 +84,12 @@ class Infos(Sequence[dict[str, Any]]):
     def __getitem__(self, index: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
         if isinstance(index, slice):
             return self._all_rows()[index]
-        slot = range(self._num_envs)[index]
+        try:
+            slot = range(self._num_envs)[index]
+        except IndexError:
+            raise IndexError(f"sub-env {index} of {self._num_envs}; infos has one dict per sub-env.") from None
+        except TypeError:
+            raise TypeError(_LIST_OF_DICTS.format(index)) from None
         if self._rows is None:
             self._rows = [None] * self._num_envs
         row = self._rows[slot]
@@ -90,6 +99,11 @@ class Infos(Sequence[dict[str, Any]]):
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self._all_rows())
+
+    def __contains__(self, value: object) -> bool:
+        if isinstance(value, str):  # False would be a silent answer to another question
+            raise TypeError(_LIST_OF_DICTS.format(value))
+        return any(same_value(row, value) for row in self._all_rows())
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, (Infos, list, tuple)):

@@ -21,7 +21,7 @@ from sekai.vector.actions import check_actions
 from sekai.vector.arrays import ArrayVecEnv
 from sekai.vector.base import AutoresetOptions
 from sekai.vector.infos import Infos, Part
-from sekai.vector.outputs import check_batch, check_column, check_info
+from sekai.vector.outputs import check_batch, check_column, check_info, describe
 from sekai.vector.requests import ResetRequest, reset_request
 from sekai.vector.results import VecResetResult, VecStepResult
 from sekai.wrappers.time import check_max_episode_steps
@@ -362,7 +362,13 @@ class NativeVecEnv(ArrayVecEnv):
             _assign(self._held, batch, finished)
 
     def _checked_step(self, actions: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
-        rewards, terminated, truncated, infos = self._step(actions)
+        outputs = self._step(actions)
+        if "_step" in self._unchecked and (not isinstance(outputs, tuple) or len(outputs) != 4):
+            raise InvalidObservation(
+                f"{type(self).__name__}._step() returned {describe(outputs)}; expected a tuple of four: rewards, "
+                "terminated, truncated, infos."
+            )
+        rewards, terminated, truncated, infos = outputs
         if "_step" in self._unchecked:
             hook, n = f"{type(self).__name__}._step()", self.num_envs
             check_column(rewards, n, "fiu", f"{hook}: rewards")

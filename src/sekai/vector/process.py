@@ -32,6 +32,13 @@ from sekai.vector.results import VecResetResult, VecStepResult
 from sekai.vector.shares import cut, join, share_bounds
 from sekai.vector.worker import Failure, Reply, ResetColumns, StepColumns, StepRequest, work
 
+_DEAD_AT_START = Failure(
+    None,
+    "EOFError",
+    "worker process exited unexpectedly while it was starting. Workers import the main script again, so a script that builds a "
+    "ProcVecEnv must do that under `if __name__ == '__main__':`",
+    "",
+)
 _DEAD = Failure(None, "EOFError", "worker process exited unexpectedly", "")
 
 
@@ -139,7 +146,7 @@ class ProcVecEnv(SlotVecEnv):
 
     def _first_replies(self) -> list[dict[str, Any]]:
         replies = {worker.index: worker.receive() for worker in self._workers}
-        self._raise_failures({i: _DEAD if reply is None else reply.value for i, reply in replies.items()})
+        self._raise_failures({i: _DEAD_AT_START if reply is None else reply.value for i, reply in replies.items()})
         return [reply.value for reply in replies.values() if reply is not None]
 
     def step(self, actions: Any) -> VecStepResult:

@@ -49,7 +49,7 @@ def start_row(options: dict[str, Any] | None, data: MarketData | None, lookback:
             f"options['start'] is {start!r}, and this market is simulated: every episode has a history of its own, "
             "and no rows to start from. Give prices or data to choose windows."
         )
-    if isinstance(start, (bool, float, np.floating)) or start is None:
+    if isinstance(start, (bool, float, np.floating)) or start is None or np.ndim(start) > 0:
         raise TypeError(f"options['start'] is {start!r}; expected a row number (an int) or a date of the history.")
     row = int(start) if isinstance(start, (int, np.integer)) else data.row_of(start)
     counted = row + len(data) if row < 0 else row
