@@ -8,6 +8,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -374,3 +375,83 @@ def test_a_method_that_is_missing_is_an_attribute_error_and_one_that_fails_is_no
             vec.call("stumble")
         assert (caught.value.rank, caught.value.exc_type) == (0, "AttributeError")
         assert places(vec.reset(seed=0).observations)[0][0] == 0
+
+
+class Trap:
+    """Pickles, and raises where it is unpickled."""
+
+    def __reduce__(self) -> Any:
+        return _spring, ()
+
+
+def _spring() -> None:
+    raise RuntimeError("sprung")
+
+
+class Trapped(Coded):
+    """Returns a trap when asked for one, and takes one."""
+
+    def trap(self) -> Trap:
+        return Trap()
+
+    def take(self, thing: object) -> str:
+        return type(thing).__name__
+
+
+def test_what_cannot_be_unpickled_on_either_side_is_an_error_and_the_next_call_is_in_step() -> None:
+    with build_from([factory(Trapped, 0), factory(Trapped, 1)], "proc", "same_step") as vec:
+        vec.reset(seed=0)
+        for call in (lambda: vec.call("trap"), lambda: vec.call("take", Trap())):
+            with pytest.raises(sekai.VecEnvWorkerError, match="sprung") as caught:
+                call()
+            assert caught.value.exc_type == "RuntimeError"
+        assert vec.call("take", 1) == ["int", "int"]
+        assert places(vec.step([0, 0]).observations) == [(0, 0, 1), (1, 0, 1)]
+
+
+def test_a_timeout_of_the_caller_is_the_callers_and_no_dead_worker() -> None:
+    def alarm(*_: object) -> None:
+        raise TimeoutError("the caller's own")
+
+    with build_from([factory(NapsOnce, 0)], "proc", "same_step") as vec:
+        vec.reset(seed=0)
+        vec.set_attr("nap", 0.5)
+        old = signal.signal(signal.SIGALRM, alarm)
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        try:
+            with pytest.raises(TimeoutError, match="the caller's own"):
+                vec.step([0])
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, old)
+        result = vec.step([0])
+        assert places(result.observations) == [(0, 0, 2)] and result.kind.tolist() == [LOST]
+
+
+def test_classes_of_a_prompt_travel_by_value() -> None:
+    """In `python -c`, as in a notebook, no worker can import the module in which the environment stands."""
+    script = """
+import numpy as np, sekai
+
+class Fragile(sekai.Env):
+    observation_space, action_space = sekai.Box(-1.0, 1.0, shape=(2,)), sekai.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        self._set_rng(seed)
+        return sekai.ResetResult(np.zeros(2, np.float32), {})
+
+    def step(self, action):
+        if action == 1:
+            raise ValueError("action 1 is not supported")
+        return sekai.StepResult(np.zeros(2, np.float32), 0.0, False, False, {})
+
+with sekai.ProcVecEnv([Fragile] * 2) as vec:
+    vec.reset(seed=0)
+    try:
+        vec.step(np.array([0, 1]))
+    except sekai.VecEnvWorkerError as error:
+        print(error.rank, error.exc_type)
+    print(vec.step(np.array([0, 0])).rewards)
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (run.stdout, run.stderr) == ("1 ValueError\n[0. 0.]\n", "")

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def dumps(message: Any) -> bytes:
-    """Pickle `message`; `pickle.loads` reads it back.
+    """Pickle `message`, by value what pickle cannot; `pickle.loads` reads it back.
 
     Raises:
         Exception: what cannot be pickled. An open file is refused as well: cloudpickle would send a copy of what it
@@ -17,10 +17,15 @@ def dumps(message: Any) -> bytes:
     try:
         return pickle.dumps(message)
     except Exception:
-        return _dumps_by_value(message)
+        return dumps_by_value(message)
 
 
-def _dumps_by_value(message: Any) -> bytes:
+def dumps_by_value(message: Any) -> bytes:
+    """Pickle with cloudpickle: functions and classes of the main module travel whole.
+
+    pickle would send their names, which another process knows only where a script is run as a file; not from a
+    notebook, a prompt or `python -c`.
+    """
     import cloudpickle
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types

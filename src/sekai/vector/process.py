@@ -26,17 +26,17 @@ from sekai.vector.actions import check_actions
 from sekai.vector.base import AutoresetOptions, SlotVecEnv
 from sekai.vector.building import EnvFactory, check_equal_spaces, check_factories
 from sekai.vector.infos import Infos
-from sekai.vector.pickling import dumps
+from sekai.vector.pickling import dumps_by_value
 from sekai.vector.requests import ResetRequest, reset_request
 from sekai.vector.results import VecResetResult, VecStepResult
 from sekai.vector.shares import cut, join, share_bounds
-from sekai.vector.worker import Failure, Reply, ResetColumns, StepColumns, StepRequest, work
+from sekai.vector.worker import Failure, Reply, ResetColumns, StepColumns, StepRequest, pack_request, work
 
 _DEAD_AT_START = Failure(
     None,
     "EOFError",
-    "worker process exited unexpectedly while it was starting. Workers import the main script again, so a script that builds a "
-    "ProcVecEnv must do that under `if __name__ == '__main__':`",
+    "worker process exited unexpectedly while it was starting. Workers import the main script again, so a script "
+    "that builds a ProcVecEnv must do that under `if __name__ == '__main__':`",
     "",
 )
 _DEAD = Failure(None, "EOFError", "worker process exited unexpectedly", "")
@@ -57,17 +57,30 @@ class _Worker:
 
     def receive(self) -> Reply | None:
         """The next reply, None when the worker has died."""
+        wait([self.pipe, self.process.sentinel])
         try:
-            wait([self.pipe, self.process.sentinel])
-            if self.pipe.poll():
-                reply: Reply = pickle.loads(self.pipe.recv_bytes())
-                if reply.number == self.waiting_for:
-                    self.waiting_for = None
-                return reply
-        except (EOFError, OSError):
-            pass  # it died in the middle of a reply
-        self.dead = True
-        return None
+            data = self.pipe.recv_bytes() if self.pipe.poll() else None
+        except (EOFError, ConnectionError):
+            data = None
+        except OSError:  # the pipe's own, when it ended within a reply; any other is the caller's, of a signal handler
+            if self.process.is_alive():
+                raise
+            data = None
+        if data is None:
+            self.dead = True
+            return None
+        reply: Reply = pickle.loads(data)
+        if reply.number == self.waiting_for:
+            self.waiting_for = None
+        return reply
+
+    def send(self, request: bytes) -> None:
+        """Send a request; a worker that has died is marked so."""
+        try:
+            if not self.dead:
+                self.pipe.send_bytes(request)
+        except ConnectionError:
+            self.dead = True
 
 
 class ProcVecEnv(SlotVecEnv):
@@ -131,7 +144,7 @@ class ProcVecEnv(SlotVecEnv):
         mode = AutoresetMode.parse(autoreset).value
         start = multiprocessing.get_context(context or ("spawn" if sys.platform == "win32" else "forkserver"))
         bounds = share_bounds(len(factories), self.num_workers)
-        shares = [dumps(factories[lo:hi]) for lo, hi in bounds]
+        shares = [dumps_by_value(factories[lo:hi]) for lo, hi in bounds]
         for index, ((lo, hi), share) in enumerate(zip(bounds, shares, strict=True)):
             ours, theirs = start.Pipe()
             process = start.Process(  # type: ignore[attr-defined]  # every context has it
@@ -146,8 +159,11 @@ class ProcVecEnv(SlotVecEnv):
 
     def _first_replies(self) -> list[dict[str, Any]]:
         replies = {worker.index: worker.receive() for worker in self._workers}
-        self._raise_failures({i: _DEAD_AT_START if reply is None else reply.value for i, reply in replies.items()})
-        return [reply.value for reply in replies.values() if reply is not None]
+        outcomes: dict[int, Any] = {
+            i: _DEAD_AT_START if reply is None else reply.open() for i, reply in replies.items()
+        }
+        self._raise_failures(outcomes)
+        return list(outcomes.values())
 
     def step(self, actions: Any) -> VecStepResult:
         """Step all shares in parallel. An exception of one lets the others finish; the worker stays alive."""
@@ -263,25 +279,21 @@ class ProcVecEnv(SlotVecEnv):
             lost: what `lost_rows` becomes when this call does not return.
         """
         self._number += 1
-        packed = {index: dumps((self._number, *message)) for index, message in messages.items()}
+        packed = {index: pack_request(self._number, *message) for index, message in messages.items()}
         self._drop_stale_replies()
         outcomes: dict[int, Any] = {}
         if lost is not None:
             seen, self.lost_rows = self.lost_rows, lost
         for index, data in packed.items():
             worker = self._workers[index]
-            try:
-                if not worker.dead:
-                    worker.waiting_for = self._number
-                    worker.pipe.send_bytes(data)
-            except OSError:
-                worker.dead = True
+            worker.waiting_for = self._number
+            worker.send(data)
         for index in packed:
             worker = self._workers[index]
             reply = None if worker.dead else worker.receive()
             if reply is not None:
                 self._absorb(worker, reply)
-            outcomes[index] = _DEAD if reply is None else reply.value
+            outcomes[index] = _DEAD if reply is None else reply.open()
         self._raise_failures(outcomes)
         if lost is not None:
             self.lost_rows = seen.copy()
@@ -324,15 +336,12 @@ class ProcVecEnv(SlotVecEnv):
         outcomes: dict[int, Any] = {}
         self._number += 1
         for worker in self._workers:
-            try:
-                worker.pipe.send_bytes(dumps((self._number, "close", None)))
-            except OSError:
-                worker.dead = True
+            worker.send(pack_request(self._number, "close", None))
         for worker in self._workers:
             while not worker.dead and worker.pipe.poll(max(0.0, deadline - time.monotonic())):
                 reply = worker.receive()
                 if reply is not None and reply.number == self._number:
-                    outcomes[worker.index] = reply.value
+                    outcomes[worker.index] = reply.open()
                     break
         for worker in self._workers:
             worker.process.join(max(0.0, deadline - time.monotonic()))

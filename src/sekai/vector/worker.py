@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sekai.vector.blame import blamed_slot
 from sekai.vector.building import EnvFactory
-from sekai.vector.pickling import dumps
+from sekai.vector.pickling import dumps, dumps_by_value
 from sekai.vector.requests import Options, ResetRequest
 from sekai.vector.sync import SyncVecEnv
 
@@ -36,15 +36,24 @@ class Reply:
 
     Attributes:
         number: of the request.
-        value: what the command returned, or a `Failure`.
+        packed: pickle of what the command returned, or of a `Failure`; on its own, so that the rest can be read where
+            this cannot.
         phase: phase of each slot of the share, int8.
         episode: episodes begun by each slot of the share since construction, less one.
     """
 
     number: int
-    value: Any
+    packed: bytes
     phase: NDArray[np.int8]
     episode: list[int]
+
+    def open(self) -> Any:
+        """What the command returned, or a `Failure`, also where it cannot be unpickled."""
+        try:
+            return pickle.loads(self.packed)
+        except Exception as error:
+            error.add_note("raised while unpickling what the sub-env returned")
+            return Failure.of(error)
 
 
 @dataclass(frozen=True)
@@ -142,23 +151,32 @@ def work(pipe: Connection, env_fns: bytes, first_slot: int, count: int, autorese
     except Exception as error:
         value = Failure.of(error)
     nothing = np.zeros(count, np.int8), [-1] * count
-    pipe.send_bytes(_dump(Reply(0, value, *nothing)))
+    pipe.send_bytes(pickle.dumps(Reply(0, _pack_value(value), *nothing)))
     while share is not None and not share.closed:
         try:
-            number, command, payload = pickle.loads(pipe.recv_bytes())
+            request = pipe.recv_bytes()
         except (EOFError, OSError):  # the caller is gone
             share.close()
             return
+        number, command, packed = pickle.loads(request)
         try:
-            value = getattr(share, f"run_{command}")(payload)
+            value = getattr(share, f"run_{command}")(pickle.loads(packed))
         except Exception as error:
             value = Failure.of(error)
-        pipe.send_bytes(_dump(Reply(number, value, share.phase, share._episode)))
+        pipe.send_bytes(pickle.dumps(Reply(number, _pack_value(value), share.phase, share._episode)))
 
 
-def _dump(reply: Reply) -> bytes:
+def pack_request(number: int, command: str, payload: Any) -> bytes:
+    """A request as it is sent; the payload is pickled on its own, so that the rest can be read where it cannot.
+
+    A step carries arrays. Everything else may carry objects of the caller's script, and travels by value.
+    """
+    return pickle.dumps((number, command, dumps(payload) if command == "step" else dumps_by_value(payload)))
+
+
+def _pack_value(value: Any) -> bytes:
     try:
-        return dumps(reply)
+        return dumps(value)
     except Exception as error:
         error.add_note("what the sub-env returned cannot be sent to the calling process")
-        return pickle.dumps(Reply(reply.number, Failure.of(error), reply.phase, reply.episode))
+        return pickle.dumps(Failure.of(error))
