@@ -79,6 +79,10 @@ class Coded(sekai.Env):
         """The process it lives in."""
         return os.getpid()
 
+    def peek(self, name: str) -> Any:
+        """An attribute of its own, None where it has none."""
+        return getattr(self, name, None)
+
     def echo(self, value: Any) -> Any:
         """What it was given."""
         return value

@@ -10,7 +10,19 @@ import pytest
 import sekai
 from sekai import RowKind
 from sekai.core.slots import Phase
-from tests.contract.envs import BACKENDS, BOOM, IN_PROCESS, MODES, OBJECTS, build, draws, places
+from tests.contract.envs import (
+    BACKENDS,
+    BOOM,
+    IN_PROCESS,
+    MODES,
+    OBJECTS,
+    Coded,
+    build,
+    build_from,
+    draws,
+    factory,
+    places,
+)
 
 STEP, TERMINATED, RESET, FROZEN, LOST = (
     RowKind.STEP,
@@ -276,3 +288,69 @@ def test_attributes_are_set_one_value_for_all_or_one_each(backend: str) -> None:
         outer = type(vec).__name__
         assert vec.layers() == [outer, "TimeLimit", "Coded"]
         assert repr(vec) == f"{outer}(num_envs=3)"
+
+
+# ---- what an environment must return ---------------------------------------------------------------
+
+
+class Infoless(Coded):
+    """Returns no dict as its info, on `step` or on `reset`."""
+
+    def __init__(self, slot: int, where: str) -> None:
+        super().__init__(slot, 9)
+        self.where = where
+
+    def reset(self, **arguments: Any) -> Any:
+        result = super().reset(**arguments)
+        return result._replace(info=None) if self.where == "reset" else result
+
+    def step(self, action: Any) -> Any:
+        result = super().step(action)
+        return result._replace(info=["none"]) if self.where == "step" else result
+
+
+@pytest.mark.parametrize("backend", OBJECTS)
+def test_an_info_that_is_no_dict_names_the_sub_env(backend: str) -> None:
+    with build_from([factory(Coded, 0), factory(Infoless, 1, "reset")], backend) as vec:
+        error = sekai.VecEnvWorkerError if backend in ("proc", "grouped") else sekai.InvalidObservation
+        with pytest.raises(error, match=r"sub-env 1 returned the info None \(NoneType\); expected a dict\."):
+            vec.reset(seed=0)
+    with build_from([factory(Coded, 0), factory(Infoless, 1, "step")], backend) as vec:
+        vec.reset(seed=0)
+        with pytest.raises(error, match=r"sub-env 1 returned the info \['none'\] \(list\); expected a dict\."):
+            vec.step([0, 0])
+
+
+class Picky(Coded):
+    """Wants options, and says so before anything moves."""
+
+    def check_options(self, options: Any) -> None:
+        if not options:
+            raise ValueError("options are needed")
+
+
+@pytest.mark.parametrize("backend", OBJECTS)
+def test_options_that_an_environment_refuses_move_nothing_on_any_backend(backend: str) -> None:
+    with build_from([factory(Picky, 0, 9), factory(Picky, 1, 9)], backend) as vec:
+        vec.reset(seed=0, options={"at": 1})
+        with failing(vec, backend, match="options are needed"):
+            vec.reset()
+        assert not vec.lost_rows.any()
+        result = vec.step([0, 0])
+        assert result.kind.tolist() == [STEP, STEP] and places(result.observations) == [(0, 0, 2), (1, 0, 2)]
+
+
+class Extra(Coded):
+    """Has one attribute more."""
+
+    extra = 1
+
+
+@pytest.mark.parametrize("backend", OBJECTS)
+def test_an_attribute_that_one_sub_env_lacks_is_set_on_none(backend: str) -> None:
+    with build_from([factory(Extra, 0), factory(Coded, 1)], backend) as vec:
+        with pytest.raises(AttributeError, match="'extra'"):
+            vec.set_attr("extra", 2)
+        with pytest.raises((AttributeError, sekai.VecEnvWorkerError)):
+            vec.get_attr("extra")
+        assert vec.call("peek", "extra") == [1, None]

@@ -6,9 +6,11 @@ import asyncio
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 
 import sekai
+from sekai.testing import CodedEnv
 from tests.core.envs import Awaited, play
 
 
@@ -187,3 +189,41 @@ class LimitThatDoubles(sekai.TimeLimit):
 def test_a_wrapper_that_overrides_step_does_so_for_both_ways(wrap: Any, awaited: bool) -> None:
     # step 1 with action 3: 2 * (10 * 1 + 3) = 26
     assert play(wrap(Awaited()), [3], awaited=awaited)[1].reward == 26.0
+
+
+# The same rule holds for vector environments and their wrappers.
+
+
+class Plus(sekai.VecWrapper):
+    """Overrides only `step`."""
+
+    def step(self, actions: Any) -> Any:
+        return self.venv.step(actions).replace(rewards=np.full(1, 7.0))
+
+
+class Late(sekai.AsyncVecEnv):
+    """Overrides only `reset`."""
+
+    def reset(self, **arguments: Any) -> Any:
+        return super().reset(**arguments).replace(dones=np.ones(1, bool))
+
+
+def test_a_vector_class_that_overrides_only_the_sync_call_keeps_no_stale_twin() -> None:
+    with Plus(Late([CodedEnv])) as vec:
+        asyncio.run(vec.async_reset(seed=0))
+        assert asyncio.run(vec.async_step([0])).rewards.tolist() == [7.0]
+        assert asyncio.run(vec.unwrapped.async_reset(seed=0)).dones.tolist() == [True]
+
+
+def test_a_time_limit_of_ones_own_runs_its_hooks_on_both_paths() -> None:
+    class Capped(sekai.TimeLimit):
+        def before_step(self, action: Any) -> Any:
+            calls.append(action)
+            return super().before_step(action)
+
+    calls: list[Any] = []
+    env = Capped(CodedEnv(), 3)
+    env.reset(seed=0)
+    env.step(1)
+    asyncio.run(env.async_step(2))
+    assert calls == [1, 2]

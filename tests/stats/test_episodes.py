@@ -83,7 +83,7 @@ def test_the_summary_is_that_of_the_last_episodes(returns: list[float], size: in
 
 @pytest.mark.parametrize("size", [0, -1])
 def test_a_tracker_that_keeps_nothing_is_refused(size: int) -> None:
-    text = rf"^deque_size is {size}; expected at least 1, or None to keep every episode\.$"
+    text = rf"^deque_size is {size}; expected an int of at least 1\.$"
     with pytest.raises(ValueError, match=text):
         sekai.InMemoryTracker(size)
 

@@ -149,3 +149,29 @@ def test_layers_are_the_class_alone_and_rendering_says_what_to_do() -> None:
     assert Fleet().layers() == ["Fleet"]
     with pytest.raises(NotImplementedError, match="does not render; make it with vectorization_mode='sync'"):
         Fleet().render()
+
+
+def test_a_property_that_fails_inside_is_its_own_error_and_is_read_once() -> None:
+    class Fickle(sekai.NativeVecEnv):
+        reads = 0
+
+        @property
+        def counted(self) -> int:
+            self.reads += 1
+            return self.reads
+
+        @property
+        def wealth(self) -> float:
+            return self.money  # type: ignore[attr-defined]  # the mistake under test
+
+    vec = Fickle(2, sekai.Box(0.0, 1.0, (1,)), sekai.Discrete(2))
+    assert vec.get_attr("counted") == [1, 1]
+    with pytest.raises(AttributeError, match="'money'"):
+        vec.get_attr("wealth")
+
+
+@pytest.mark.parametrize("name", ["render_mode", "_rng", "num_envs"])
+def test_what_belongs_to_the_base_class_cannot_be_set(name: str) -> None:
+    vec = sekai.NativeVecEnv(2, sekai.Box(0.0, 1.0, (1,)), sekai.Discrete(2))
+    with pytest.raises(AttributeError, match=f"{name!r} of .* cannot be set"):
+        vec.set_attr(name, 3)

@@ -287,9 +287,12 @@ def test_the_first_error_of_a_failed_construction_survives_a_failing_close() -> 
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        ({"num_workers": 0}, ValueError, r"^num_workers is 0; expected 1 to 2, the number of sub-envs\.$"),
-        ({"num_workers": 3}, ValueError, "num_workers is 3; expected 1 to 2"),
-        ({"num_workers": True}, ValueError, "num_workers is True"),
+        ({"num_workers": 0}, ValueError, r"^num_workers is 0; expected an int of at least 1\.$"),
+        ({"num_workers": 3}, ValueError, r"^num_workers is 3; expected 1 to 2, the number of sub-envs\.$"),
+        ({"num_workers": True}, TypeError, "num_workers is True"),
+        ({"num_workers": 1.5}, TypeError, "num_workers is 1.5"),
+        ({"close_timeout": None}, ValueError, "close_timeout is None; expected seconds, at least 0"),
+        ({"close_timeout": -1.0}, ValueError, "close_timeout is -1.0"),
         ({"autoreset": "never"}, ValueError, "autoreset is 'never'"),
         ({"context": "thread"}, ValueError, "thread"),
         ({"autoreset_options": 5}, TypeError, "autoreset_options is 5"),

@@ -24,7 +24,12 @@ def step_result(infos: list[dict[str, Any]] | None = None, **changes: Any) -> Ve
         "terminated": np.array([False, True, False]),
         "truncated": np.array([False, False, True]),
         "infos": Infos.of(
-            infos or [{"t": 0}, {"t": 1, "final_observation": np.ones(2), "final_info": {"t": 1}}, {"t": 2}]
+            infos
+            or [
+                {"t": 0},
+                {"t": 1, "final_observation": np.ones(2), "final_info": {"t": 1}, "reset_info": {}},
+                {"t": 2, "final_info": "the environment's own"},
+            ]
         ),
         "kind": np.array([0, 1, 2], np.int8),
         "ended": np.array([False, True, True]),
@@ -68,7 +73,8 @@ def test_dones_and_valid_follow_flags_and_kinds() -> None:
 def test_terminal_data_come_from_the_info_where_it_has_them_and_from_the_row_otherwise() -> None:
     result = step_result()
     assert result.final_observation(1).tolist() == [1, 1] and result.final_info(1) == {"t": 1}
-    assert result.final_observation(2).tolist() == [20, 21] and result.final_info(2) == {"t": 2}
+    assert result.final_observation(2).tolist() == [20, 21]
+    assert result.final_info(2) == {"t": 2, "final_info": "the environment's own"}, "slot 2 was not reset in this call"
     result.observations[2] = -1
     assert result.final_observation(-1).tolist() == [-1, -1]
     row = result.final_observation(2)

@@ -360,3 +360,16 @@ def test_a_base_without_its_hook_says_so(base: Any, text: str) -> None:
         vec = base(inner)
         vec.reset(seed=0)
         vec.step([0])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_transform_that_works_in_place_does_not_reach_the_terminal_rows(mode: str) -> None:
+    """Coded observations (slot, episode, t, draw), doubled once wherever the terminal row stands: t 2 becomes 4."""
+    twice = sekai.VecTransformObservation(build("sync", mode, (2, 9)), lambda batch: np.multiply(batch, 2, out=batch))
+    with twice as vec:
+        vec.reset(seed=0)
+        vec.step([0, 0])
+        assert vec.step([0, 0]).final_observation(0)[2] == 4.0
+        frozen = vec.step([0, 0])
+        if mode == "disabled":
+            assert frozen.observations[0, 2] == 4.0

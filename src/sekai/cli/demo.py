@@ -171,7 +171,7 @@ def play(vec: VecEnv, actions: NDArray[np.int64], starts: NDArray[np.int64], adv
     return Outcome(np.expm1(growth), turnover)
 
 
-def make_windows(closes: NDArray[np.float64], windows: int, **kwargs: Any) -> VecEnv:
+def make_windows(closes: NDArray[np.float64], windows: int) -> VecEnv:
     """The vector environment: one slot per window, no autoreset."""
     return make_vec(
         ID,
@@ -180,7 +180,6 @@ def make_windows(closes: NDArray[np.float64], windows: int, **kwargs: Any) -> Ve
         positions=POSITIONS,
         episode_length=WINDOW,
         vector_kwargs={"autoreset": False},
-        **kwargs,
     )
 
 

@@ -8,7 +8,7 @@ tuples it returns into `StepResult` and `ResetResult`.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import gymnasium
@@ -43,10 +43,7 @@ class Env(gymnasium.Env[ObsType, ActType]):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        # A class that overrides only `step` must not keep an `async_step` written for the old one.
-        for name in ("step", "reset"):
-            if _definer(cls, name) < _definer(cls, f"async_{name}"):
-                setattr(cls, f"async_{name}", getattr(Env, f"async_{name}"))
+        drop_stale_twins(cls, Env)
 
     def reset(self, *, seed: Seed = None, options: dict[str, Any] | None = None) -> Any:
         """Start an episode.
@@ -119,6 +116,18 @@ class Env(gymnasium.Env[ObsType, ActType]):
         setattr(layer, name, value)
 
 
+def drop_stale_twins(cls: type, base: type) -> None:
+    """Let a class that overrides only `step` or `reset` not keep an async twin written for the old one.
+
+    Args:
+        cls: a class that has just been made.
+        base: whose `async_step` and `async_reset` call `step` and `reset`.
+    """
+    for name in ("step", "reset"):
+        if _definer(cls, name) < _definer(cls, f"async_{name}"):
+            setattr(cls, f"async_{name}", getattr(base, f"async_{name}"))
+
+
 def _definer(cls: type, name: str) -> int:
     """Position in the method resolution order of the class that defines `name`."""
     return next(i for i, base in enumerate(cls.__mro__) if name in vars(base))
@@ -141,7 +150,22 @@ def find_attr(env: Any, name: str) -> tuple[Any, Any]:
         AttributeError: no layer has it; the message lists close matches.
     """
     layers = list(walk(env))
-    for layer in layers[-1:] if name in BASE_NAMES else layers:
+    return find_in(layers[-1:] if name in BASE_NAMES else layers, name, env, known=layers)
+
+
+def find_in(layers: Sequence[Any], name: str, owner: object, *, known: Sequence[Any] = ()) -> tuple[Any, Any]:
+    """The first of some objects that has `name`, and its value there.
+
+    Args:
+        layers: where to look, in order.
+        name: the attribute.
+        owner: whom the error speaks of.
+        known: objects whose names the error may suggest; by default the layers.
+
+    Raises:
+        AttributeError: none has it; the message lists close matches.
+    """
+    for layer in layers:
         try:
             return layer, getattr(layer, name)
         except AttributeError as error:
@@ -149,7 +173,7 @@ def find_attr(env: Any, name: str) -> tuple[Any, Any]:
             about_another = error.obj is not None and (error.obj is not layer or error.name != name)
             if about_another or any(name in vars(base) for base in type(layer).__mro__):
                 raise
-    raise missing_attribute(name, (entry for layer in layers for entry in dir(layer)), env)
+    raise missing_attribute(name, (entry for layer in known or layers for entry in dir(layer)), owner)
 
 
 def missing_attribute(name: str, known: Iterable[str], owner: object) -> AttributeError:
@@ -204,7 +228,7 @@ def as_step_result(result: Any, env: object) -> StepResult:
     Raises:
         TypeError: `step` returned something else.
     """
-    if isinstance(result, tuple) and len(result) == 5:
+    if isinstance(result, tuple) and len(result) == 5 and isinstance(result[4], dict):
         observation, reward, terminated, truncated, info = result
         return step_result((observation, reward, bool(terminated), bool(truncated), info))
     raise TypeError(
@@ -219,10 +243,14 @@ def as_reset_result(result: Any, env: object) -> ResetResult:
     Raises:
         TypeError: `reset` returned something else.
     """
-    if not isinstance(result, tuple) or len(result) != 2:
+    if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], dict):
         raise TypeError(f"{env}.reset() returned {_shape(result)}; expected ResetResult(observation, info).")
     return ResetResult._make(result)
 
 
 def _shape(result: object) -> str:
-    return f"a tuple of {len(result)}" if isinstance(result, tuple) else f"a {type(result).__name__}"
+    if not isinstance(result, tuple):
+        return f"a {type(result).__name__}"
+    if len(result) in (2, 5):
+        return f"the info {result[-1]!r} ({type(result[-1]).__name__}), which is no dict"
+    return f"a tuple of {len(result)}"

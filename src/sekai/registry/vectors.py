@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import gymnasium
-import numpy as np
 from gymnasium.envs.registration import VectorizeMode
 
 from sekai.registry.arguments import BACKENDS, check_backend_arguments, check_native_arguments
 from sekai.registry.making import EnvWrapper, check_wrappers, recipe, resolve, time_limit
 from sekai.registry.specs import EnvSpec, copy_containers, load_entry_point
+from sekai.spaces.checks import whole_number
 from sekai.vector import VecEnv
 
 NATIVE = ("native", "vector_entry_point")
@@ -53,7 +53,7 @@ def make_vec(
         >>> vec = sekai.make_vec("CartPole-v1", num_envs=4)
     """
     entry = resolve(id)
-    _check_num_envs(num_envs)
+    num_envs = whole_number("num_envs", num_envs, minimum=1)
     outer = check_wrappers(wrappers)
     for_vector = _check_vector_kwargs(vector_kwargs)
     mode = _mode(entry, vectorization_mode, outer)
@@ -121,11 +121,6 @@ def _mode(entry: EnvSpec, given: Any, wrappers: tuple[EnvWrapper, ...]) -> str:
             "wrap: use a vector wrapper around it, or vectorization_mode='sync'."
         )
     return "native"
-
-
-def _check_num_envs(num_envs: Any) -> None:
-    if isinstance(num_envs, bool) or not isinstance(num_envs, (int, np.integer)) or num_envs < 1:
-        raise ValueError(f"num_envs is {num_envs!r}; expected an int of at least 1.")
 
 
 def _check_vector_kwargs(given: Any) -> dict[str, Any]:

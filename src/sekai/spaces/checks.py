@@ -15,12 +15,12 @@ def whole_number(name: str, value: Any, *, minimum: int | None = None) -> int:
         TypeError: `value` is no integer.
         ValueError: `value` is below `minimum`.
     """
+    expected = "an int" if minimum is None else f"an int of at least {minimum}"
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"{name} must be an integer, got {value!r} ({type(value).__name__}).")
-    number = int(value)
-    if minimum is not None and number < minimum:
-        raise ValueError(f"{name} must be at least {minimum}, got {number}.")
-    return number
+        raise TypeError(f"{name} is {value!r}; expected {expected}.")
+    if minimum is not None and value < minimum:
+        raise ValueError(f"{name} is {int(value)}; expected {expected}.")
+    return int(value)
 
 
 def dimensions(name: str, value: Any, *, minimum: int = 0) -> tuple[int, ...]:

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from sekai.spaces.checks import whole_number
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeStats:
@@ -48,9 +50,8 @@ class InMemoryTracker(StatsTracker):
     """
 
     def __init__(self, deque_size: int | None = 100) -> None:
-        if deque_size is not None and deque_size < 1:
-            raise ValueError(f"deque_size is {deque_size}; expected at least 1, or None to keep every episode.")
-        self.episodes: deque[EpisodeStats] = deque(maxlen=deque_size)
+        size = None if deque_size is None else whole_number("deque_size", deque_size, minimum=1)
+        self.episodes: deque[EpisodeStats] = deque(maxlen=size)
 
     def __len__(self) -> int:
         return len(self.episodes)

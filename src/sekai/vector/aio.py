@@ -159,7 +159,7 @@ async def _run(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 class AsyncVecEnv(LocalVecEnv):
-    """Sub-environments stepped concurrently with `asyncio.gather`, in this process.
+    """Sub-environments stepped concurrently on one event loop, in this process.
 
     Worth it for environments that wait, with a real `async_step`; one that blocks holds up the others.
 
@@ -251,6 +251,17 @@ class AsyncVecEnv(LocalVecEnv):
             self._was_reset(slot, first)
         except Exception as error:
             self._failed(slot, error)
+
+    def get_attr(self, name: str) -> list[Any]:
+        """`name` of every sub-environment, read on their loop."""
+        self._require_open()
+        values: list[Any] = self._loop.run(_run(super().get_attr, name))
+        return values
+
+    def set_attr(self, name: str, value: Any) -> None:
+        """Set `name` on the layer of each sub-environment that has it, on their loop."""
+        self._require_open()
+        self._loop.run(_run(super().set_attr, name, value))
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> list[Any]:
         """Call `name` on every sub-environment, on their loop."""

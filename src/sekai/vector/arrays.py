@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sekai.core.env import missing_attribute
+from sekai.core.env import find_in
 from sekai.vector.base import SlotVecEnv
 
 F = TypeVar("F")
@@ -26,6 +26,7 @@ _FIXED = frozenset(
         "num_envs",
         "observation_space",
         "phase",
+        "render_mode",
         "spec",
     }
 )
@@ -51,29 +52,26 @@ class ArrayVecEnv(SlotVecEnv):
         Arrays are copies.
         """
         self._require_open()
-        owner = self._owner(name)
-        return self._split(getattr(owner, name), self._is_shared(owner, name))
+        owner, value = self._find(name)
+        return self._split(value, self._is_shared(owner, name))
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> list[Any]:
         """Call `name` of this object (or read it when it is not callable) and split the result like `get_attr`."""
         self._require_open()
-        owner = self._owner(name)
-        value = getattr(owner, name)
+        owner, value = self._find(name)
         return self._split(value(*args, **kwargs) if callable(value) else value, self._is_shared(owner, name))
 
     def set_attr(self, name: str, value: Any) -> None:
         """Set an existing attribute: a list of `num_envs` values is stored as one array, anything else as it is."""
         self._require_open()
-        owner = self._owner(name)
-        if name in _FIXED or callable(getattr(type(owner), name, None)):
+        owner, _ = self._find(name)
+        if name in _FIXED or name.startswith("_") or callable(getattr(type(owner), name, None)):
             raise AttributeError(f"{name!r} of {self} cannot be set.")
         setattr(owner, name, np.array(self._slot_values(value)) if isinstance(value, list) else value)
 
-    def _owner(self, name: str) -> Any:
-        """The object that has `name`."""
-        if not hasattr(self, name):
-            raise missing_attribute(name, dir(self), self)
-        return self
+    def _find(self, name: str) -> tuple[Any, Any]:
+        """The object that has `name`, and its value."""
+        return find_in([self], name, self)
 
     @staticmethod
     def _is_shared(owner: Any, name: str) -> bool:

@@ -14,10 +14,12 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.core.env import drop_stale_twins
 from sekai.core.slots import AutoresetMode, Phase
 from sekai.errors import ResetRequired, VecEnvClosed
 from sekai.seeding import VecSeed
 from sekai.spaces import batch_space, readable
+from sekai.spaces.checks import whole_number
 from sekai.vector.requests import Options, check_options
 from sekai.vector.results import VecResetResult, VecStepResult
 
@@ -40,6 +42,10 @@ class VecEnv(ABC):
         render_mode: how the sub-environments render, or None.
         closed: whether `close` has been called.
     """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        drop_stale_twins(cls, VecEnv)
 
     num_envs: int
     observation_space: gymnasium.Space[Any]
@@ -158,12 +164,12 @@ class SlotVecEnv(VecEnv):
         autoreset: Any = True,
         autoreset_options: AutoresetOptions | None = None,
     ) -> None:
-        if isinstance(num_envs, bool) or not isinstance(num_envs, (int, np.integer)) or num_envs < 1:
-            raise ValueError(f"num_envs is {num_envs!r}; expected an int of at least 1.")
+        self.num_envs = whole_number("num_envs", num_envs, minimum=1)
         self.autoreset = AutoresetMode.parse(autoreset)
         if autoreset_options is not None and not callable(autoreset_options):
             raise TypeError(f"autoreset_options is {autoreset_options!r}; expected a function of (slot, episode).")
-        self.num_envs = int(num_envs)
+        if autoreset_options is not None and self.autoreset is AutoresetMode.DISABLED:
+            raise ValueError("autoreset_options was given, and autoreset is disabled: give the options to reset().")
         self.observation_space = readable(observation_space)
         self.action_space = readable(action_space)
         self.batch_observation_space = batch_space(self.observation_space, self.num_envs)
@@ -196,7 +202,7 @@ class SlotVecEnv(VecEnv):
         episode = self._episode
         for slot in slots:
             episode[slot] += 1
-        if self._autoreset_options is not None and self.autoreset is not AutoresetMode.DISABLED:
+        if self._autoreset_options is not None:
             self._unasked.extend(slots)
 
     def _ask_options(self) -> None:

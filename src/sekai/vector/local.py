@@ -9,7 +9,7 @@ survives a call that does not touch its slot, and no environment can change a re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -103,7 +103,7 @@ class LocalVecEnv(SlotVecEnv):
             observation, reward, terminated, truncated, info = result
             write(slot, observation)
             rewards[slot] = reward if type(reward) is float else as_reward(reward, first + slot)
-            infos[slot] = info = info.copy()
+            infos[slot] = info = info.copy() if type(info) is dict else as_info(info, first + slot)
             for value in info.values():
                 if type(value) not in atoms:
                     infos[slot] = snapshot(info)
@@ -133,8 +133,8 @@ class LocalVecEnv(SlotVecEnv):
     def _restarted(self, slot: int, first: ResetResult) -> None:
         """Take the reset that followed the end of an episode within the same call."""
         self._write(slot, first.observation)
-        self._infos[slot]["reset_info"] = snapshot(first.info) if first.info else {}
-        self.phase[slot] = LIVE
+        self._infos[slot]["reset_info"] = snapshot(as_info(first.info, self.first_slot + slot))
+        self.phase[slot] = phase_after(RESET, False, self.autoreset)
         self._episodes_began((slot,))
 
     def _held(self, slot: int) -> None:
@@ -147,8 +147,8 @@ class LocalVecEnv(SlotVecEnv):
         self._rewards[slot] = 0.0
         self._write(slot, first.observation)
         self._terminated[slot] = self._truncated[slot] = False
-        self._infos[slot] = snapshot(first.info)
-        self.phase[slot] = LIVE
+        self._infos[slot] = snapshot(as_info(first.info, self.first_slot + slot))
+        self.phase[slot] = phase_after(RESET, False, self.autoreset)
         self._episodes_began((slot,))
 
     def _named(self, errors: dict[int, Exception]) -> dict[int, Exception]:
@@ -306,6 +306,17 @@ class LocalVecEnv(SlotVecEnv):
             return
         self.closed = True
         close_all(self.envs)
+
+
+def as_info(info: Any, slot: int) -> dict[str, Any]:
+    """`info` as a dict.
+
+    Raises:
+        InvalidObservation: it is no mapping; the message names the sub-environment.
+    """
+    if not isinstance(info, Mapping):
+        raise InvalidObservation(f"sub-env {slot} returned the info {info!r} ({type(info).__name__}); expected a dict.")
+    return dict(info)
 
 
 def as_reward(reward: Any, slot: int) -> float:

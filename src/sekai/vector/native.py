@@ -209,10 +209,10 @@ class NativeVecEnv(ArrayVecEnv):
             _assign(batch, self._held, np.flatnonzero(held))
         return batch
 
-    def _observe_again(self, indices: Indices, batch: Any, held: NDArray[np.bool_] | None = None) -> Any:
-        """The batch after the slots in `indices` were reset."""
+    def _observe_again(self, indices: Indices, batch: Any) -> Any:
+        """The batch after the slots in `indices` were reset; no slot is frozen in a mode that resets within `step`."""
         if type(self)._observe_rows is NativeVecEnv._observe_rows:
-            return self._observations(held)
+            return self._observations()
         self._observe_rows(indices, batch)
         return batch
 
@@ -245,10 +245,7 @@ class NativeVecEnv(ArrayVecEnv):
         try:
             rewards, terminated, truncated, infos = self._checked_step(batch)
             if calls is None:
-                self.elapsed_steps += 1
-                if self.max_episode_steps is not None:
-                    truncated = truncated | (self.elapsed_steps >= self.max_episode_steps)
-                    infos = {**infos, "elapsed_steps": self.elapsed_steps.copy()}
+                truncated, infos = self._count_steps(True, truncated, infos)
                 ended = terminated | truncated
                 if not ended.any():
                     self._steady = True
@@ -265,10 +262,7 @@ class NativeVecEnv(ArrayVecEnv):
                 calls = np.full(self.num_envs, Call.STEP, np.int8)
                 return self._step_with_ends(calls, rewards, terminated, truncated, infos, [], ended)
             stepped = calls == Call.STEP
-            self.elapsed_steps += stepped
-            if self.max_episode_steps is not None:
-                truncated = truncated | (self.elapsed_steps >= self.max_episode_steps)
-                infos = {**infos, "elapsed_steps": self.elapsed_steps.copy()}
+            truncated, infos = self._count_steps(stepped, truncated, infos)
             terminated, truncated = terminated & stepped, truncated & stepped
             slots = np.flatnonzero(stepped)
             parts = [Part(name, values[slots], slots) for name, values in infos.items()]
@@ -278,6 +272,16 @@ class NativeVecEnv(ArrayVecEnv):
             self.lost_rows = self.lost_rows | moving
             self._steady = False
             raise
+
+    def _count_steps(
+        self, stepped: NDArray[np.bool_] | bool, truncated: NDArray[np.bool_], infos: dict[str, Any]
+    ) -> tuple[NDArray[np.bool_], dict[str, Any]]:
+        """Count the steps of the slots that took one; truncate those at the time limit, and report the count."""
+        self.elapsed_steps += stepped
+        if self.max_episode_steps is None:
+            return truncated, infos
+        late = self.elapsed_steps >= self.max_episode_steps
+        return truncated | late, {**infos, "elapsed_steps": self.elapsed_steps.copy()}
 
     def _step_with_ends(
         self,
@@ -295,10 +299,10 @@ class NativeVecEnv(ArrayVecEnv):
         finished = np.flatnonzero(ended)
         resetting = np.flatnonzero(calls == Call.RESET)
         if len(finished) and self.autoreset is not AutoresetMode.SAME_STEP:
-            self._hold(finished, batch, terminated, truncated)
+            self._hold(finished, batch)
         if len(resetting):
             infos = self._restart_episodes(resetting)
-            batch = self._observe_again(resetting, batch, held)
+            batch = self._observe_again(resetting, batch)
             parts = [*parts, *(Part(name, values, resetting) for name, values in infos.items())]
         if len(finished) and self.autoreset is AutoresetMode.SAME_STEP:
             batch, parts = self._restart(finished, batch, columns, parts)
@@ -351,11 +355,10 @@ class NativeVecEnv(ArrayVecEnv):
         self._begin_episodes(indices)
         return infos
 
-    def _hold(self, finished: Indices, batch: Any, terminated: NDArray[np.bool_], truncated: NDArray[np.bool_]) -> None:
+    def _hold(self, finished: Indices, batch: Any) -> None:
         """Let slots wait for a reset, and keep their last rows, also when another slot's autoreset then fails."""
         self.phase[finished] = PHASE_AFTER_END[self.autoreset]
         self.frozen[finished] = True
-        self._flags[:, finished] = terminated[finished], truncated[finished]
         if self._held is None:
             self._held = copy_batch(self.observation_space, batch)
         else:

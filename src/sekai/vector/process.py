@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from sekai.core.slots import AutoresetMode, Call, RowKind, calls_of
 from sekai.errors import VecEnvWorkerError
 from sekai.seeding import VecSeed
+from sekai.spaces.checks import whole_number
 from sekai.vector.actions import check_actions
 from sekai.vector.base import AutoresetOptions, SlotVecEnv
 from sekai.vector.building import EnvFactory, check_equal_spaces, check_factories
@@ -117,9 +118,11 @@ class ProcVecEnv(SlotVecEnv):
             raise ValueError("shared_memory=True is not available yet; leave it out, results then travel pickled.")
         if num_workers is None:
             num_workers = len(factories)
-        if isinstance(num_workers, bool) or not 1 <= num_workers <= len(factories):
+        self.num_workers = whole_number("num_workers", num_workers, minimum=1)
+        if num_workers > len(factories):
             raise ValueError(f"num_workers is {num_workers}; expected 1 to {len(factories)}, the number of sub-envs.")
-        self.num_workers = num_workers
+        if isinstance(close_timeout, bool) or not isinstance(close_timeout, (int, float)) or not close_timeout >= 0:
+            raise ValueError(f"close_timeout is {close_timeout!r}; expected seconds, at least 0.")
         self.shared_memory = False
         self.close_timeout = close_timeout
         self._number = 0
@@ -139,6 +142,7 @@ class ProcVecEnv(SlotVecEnv):
         self.metadata = {**facts[0]["metadata"], "autoreset_mode": self.autoreset}
         self.render_mode = facts[0]["render_mode"]
         self._inner_layers: list[str] = facts[0]["layers"]
+        self._checks_options = any(fact["checks_options"] for fact in facts)
 
     def _start(self, factories: list[EnvFactory], context: str | None, autoreset: Any) -> None:
         mode = AutoresetMode.parse(autoreset).value
@@ -212,7 +216,7 @@ class ProcVecEnv(SlotVecEnv):
         request = reset_request(seed, options, mask, self.num_envs)
         self._require_rest_started(request.mask)
         shares = {worker.index: _share_of(request, worker.lo, worker.hi) for worker in self._workers}
-        if any(entry is not None for entry in request.options):
+        if self._checks_options:
             self._exchange({index: ("check_options", share) for index, share in shares.items()})
         parts: list[ResetColumns] = self._exchange(
             {index: ("reset", share) for index, share in shares.items()}, lost=self.lost_rows | request.mask

@@ -91,9 +91,11 @@ def _looks_like_a_mask(key: str, value: Any) -> bool:
     """Whether an entry of the options is gymnasium's `reset_mask`, or a misspelt one."""
     if key == "reset_mask":
         return True
-    if not isinstance(value, (np.ndarray, list, tuple)) or not _close_to_reset_mask(key):
-        return False
-    return bool(np.asarray(value).dtype == bool)
+    if isinstance(value, np.ndarray):
+        bools = value.dtype == bool
+    else:
+        bools = isinstance(value, (list, tuple)) and all(isinstance(entry, (bool, np.bool_)) for entry in value)
+    return bool(bools) and _close_to_reset_mask(key)
 
 
 @lru_cache(maxsize=256)

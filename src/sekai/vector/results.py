@@ -72,7 +72,7 @@ class VecStepResult:
             LookupError: no episode ended there in this call.
         """
         info = self._ended_info(slot)
-        if "final_observation" in info:
+        if "reset_info" in info:  # the slot was reset in the same call
             return info["final_observation"]
         return read_row(self.space, self.observations, slot)
 
@@ -83,7 +83,7 @@ class VecStepResult:
             LookupError: no episode ended there in this call.
         """
         info = self._ended_info(slot)
-        final: dict[str, Any] = info.get("final_info", info)
+        final: dict[str, Any] = info["final_info"] if "reset_info" in info else info
         return final
 
     def _ended_info(self, slot: int) -> dict[str, Any]:

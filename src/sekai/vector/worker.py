@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.core.env import Env, walk
+from sekai.core.wrapper import Wrapper
 from sekai.vector.blame import blamed_slot
 from sekai.vector.building import EnvFactory
 from sekai.vector.pickling import dumps, dumps_by_value
@@ -100,7 +102,14 @@ class Share(SyncVecEnv):
             "metadata": self.envs[0].metadata,
             "render_mode": self.render_mode,
             "layers": self.layers()[1:],
+            "checks_options": any(self._checks_options(env) for env in self.envs),
         }
+
+    @staticmethod
+    def _checks_options(env: Any) -> bool:
+        """Whether some layer of an environment has a check of its own."""
+        own = (type(layer).check_options for layer in walk(env) if isinstance(layer, Env))
+        return any(check not in (Env.check_options, Wrapper.check_options) for check in own)
 
     def run_step(self, request: StepRequest) -> StepColumns:
         """Step every slot of the share."""

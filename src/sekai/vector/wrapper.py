@@ -187,45 +187,44 @@ class VecObservationWrapper(VecWrapper):
 
     def after_step(self, result: VecStepResult) -> VecStepResult:
         """Transform the batch, and the terminal rows on their own."""
-        batch = self._transformed(result.observations)
-        batch = self._with_rows(batch, self._terminal_rows(result))
+        in_rows = []
+        if result.ended.any():
+            for slot in np.flatnonzero(result.ended).tolist():
+                info = result.infos[slot]
+                if "reset_info" in info:  # the slot was reset in the same call
+                    info["final_observation"] = self.final_observation(info["final_observation"])
+                else:
+                    in_rows.append(slot)
+        waiting = result.dones & ~result.ended  # frozen, also where the call that froze it was lost
+        frozen = np.flatnonzero(waiting).tolist() if waiting.any() else []
+        batch = self._with_terminal_rows(result.observations, in_rows, frozen)
         return result.replace(observations=batch, space=self.observation_space)
 
     def after_reset(self, result: VecResetResult, mask: NDArray[np.bool_]) -> VecResetResult:
         """Transform the batch; slots outside the mask that are frozen keep their transformed row."""
-        batch = self._transformed(result.observations)
-        waiting = np.flatnonzero(result.dones).tolist()
-        self._frozen_rows = {slot: self._frozen_row(slot, result.observations) for slot in waiting}
-        return result.replace(observations=self._with_rows(batch, self._frozen_rows))
+        frozen = np.flatnonzero(result.dones).tolist()
+        return result.replace(observations=self._with_terminal_rows(result.observations, [], frozen))
 
     def reset_failed(self, mask: NDArray[np.bool_]) -> None:
         """Forget the frozen rows of these slots."""
         for slot in np.flatnonzero(mask).tolist():
             self._frozen_rows.pop(slot, None)
 
-    def _terminal_rows(self, result: VecStepResult) -> dict[int, Any]:
-        """Transformed rows of slots that ended in this call or are frozen, by slot; infos are transformed in place."""
-        rows = {}
-        if result.ended.any():
-            for slot in np.flatnonzero(result.ended).tolist():
-                info = result.infos[slot]
-                if "final_observation" in info:
-                    info["final_observation"] = self.final_observation(info["final_observation"])
-                else:
-                    rows[slot] = self._final_row(slot, result.observations)
-        waiting = result.dones & ~result.ended  # frozen, also where the call that froze it was lost
-        if waiting.any():
-            for slot in np.flatnonzero(waiting).tolist():
-                rows[slot] = self._frozen_row(slot, result.observations)
-        self._frozen_rows = rows
-        return rows
+    def _with_terminal_rows(self, observations: Any, ended: list[int], frozen: list[int]) -> Any:
+        """The transformed batch, in which these slots have the transformed last row of their episode.
 
-    def _frozen_row(self, slot: int, observations: Any) -> Any:
-        """The transformed row of a slot that has ended before, transformed once."""
-        return self._frozen_rows[slot] if slot in self._frozen_rows else self._final_row(slot, observations)
-
-    def _final_row(self, slot: int, observations: Any) -> Any:
-        return self.final_observation(read_row(self.venv.observation_space, observations, slot))
+        Args:
+            observations: the batch as it came.
+            ended: slots whose row is the last of an episode that ended in this call.
+            frozen: slots whose row is that of an earlier call; it has been transformed then, unless nobody saw it.
+        """
+        known = {slot: self._frozen_rows[slot] for slot in frozen if slot in self._frozen_rows}
+        space = self.venv.observation_space
+        # read before the batch is transformed: a transform may work in place
+        raw = {slot: read_row(space, observations, slot) for slot in (*ended, *frozen) if slot not in known}
+        batch = self._transformed(observations)
+        self._frozen_rows = known | {slot: self.final_observation(row) for slot, row in raw.items()}
+        return self._with_rows(batch, self._frozen_rows)
 
     def _transformed(self, observations: Any) -> Any:
         batch = self.observation(observations)

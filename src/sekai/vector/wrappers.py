@@ -44,9 +44,7 @@ class VecRecordEpisodeStatistics(VecWrapper):
     def after_step(self, result: VecStepResult) -> VecStepResult:
         """Add the transitions, and report the episodes that ended."""
         if result.kind.any():  # some row is no plain step
-            lost = result.kind == RowKind.LOST
-            if lost.any():
-                self._break(lost, result)
+            self._broken |= result.kind == RowKind.LOST
             self._restart(result.kind == RowKind.RESET)
         valid = result.valid
         self._returns += np.where(valid, result.rewards, 0.0)
@@ -67,14 +65,6 @@ class VecRecordEpisodeStatistics(VecWrapper):
         self._lengths[slots] = 0
         self._starts[slots] = time.perf_counter()
         self._broken[slots] = False
-
-    def _break(self, lost: NDArray[np.bool_], result: VecStepResult) -> None:
-        """Discard the episodes of lost rows; a slot that came back from a lost worker is in a new one."""
-        self._broken |= lost
-        fresh = np.zeros(self.num_envs, bool)
-        for slot in np.flatnonzero(lost).tolist():
-            fresh[slot] = bool(result.infos[slot].get("worker_lost", False))
-        self._restart(fresh)
 
     def _report(self, slot: int, result: VecStepResult) -> None:
         stats = EpisodeStats(

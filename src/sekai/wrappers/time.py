@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import gymnasium
@@ -13,24 +12,12 @@ from sekai.core.results import ResetResult, StepResult, step_result
 from sekai.core.wrapper import ObservationWrapper, Wrapper
 from sekai.errors import ResetRequired
 from sekai.spaces import Box
+from sekai.spaces.checks import whole_number
 
 
 def check_max_episode_steps(value: Any) -> int:
-    """`value` as a positive int.
-
-    Raises:
-        TypeError: not an integer, such as 2.7 or True.
-        ValueError: less than 1.
-    """
-    if isinstance(value, bool):
-        raise TypeError(f"max_episode_steps is {value!r}; expected an int of at least 1.")
-    try:
-        steps = operator.index(value)
-    except TypeError:
-        raise TypeError(f"max_episode_steps is {value!r}; expected an int of at least 1.") from None
-    if steps < 1:
-        raise ValueError(f"max_episode_steps is {steps}; expected an int of at least 1.")
-    return steps
+    """`value` as an int of at least 1; `TypeError` for what is no integer, `ValueError` for less than 1."""
+    return whole_number("max_episode_steps", value, minimum=1)
 
 
 class TimeLimit(Wrapper):
@@ -63,6 +50,8 @@ class TimeLimit(Wrapper):
 
         `after_step` only unpacks its argument, so gymnasium's plain tuples need no conversion.
         """
+        if type(self) is not TimeLimit:  # a subclass may have hooks of its own
+            return super().step(action)
         if self.elapsed_steps is None:
             self.before_step(action)
         return self.after_step(self.env.step(action))  # type: ignore[arg-type]  # a plain tuple unpacks as well
@@ -73,11 +62,11 @@ class TimeLimit(Wrapper):
         """Count the step and cut the episode at the limit."""
         try:
             observation, reward, terminated, truncated, info = result
-        except (TypeError, ValueError):
+            info = info.copy()
+        except (TypeError, ValueError, AttributeError):
             as_step_result(result, self.env)  # says what was returned instead
             raise
         self.elapsed_steps = elapsed = self.elapsed_steps + 1  # type: ignore[operator]  # before_step saw to it
-        info = info.copy()
         info["elapsed_steps"] = elapsed
         return step_result(
             (

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.core.env import missing_attribute
+from sekai.core.env import find_in
 from sekai.envs.finance.parameters import ParameterEnv
 from sekai.finance.samplers import EpisodeSampler, check_positions
 from sekai.seeding import VecSeed
@@ -95,13 +95,10 @@ class FinanceVecEnv(NativeVecEnv):
             positions = np.array([s.sample(self.rng, num_windows, episode_length) for s in samplers], np.int64)
         return check_positions(positions, num_windows, sampler)
 
-    def _owner(self, name: str) -> Any:
-        """The template for its arguments, this object for everything else."""
-        if name in self._argument_names:
-            return self._template
-        if not hasattr(self, name):
-            raise missing_attribute(name, [*dir(self), *self._argument_names], self)
-        return self
+    def _find(self, name: str) -> tuple[Any, Any]:
+        """The template and its value for its arguments, this object and its value for everything else."""
+        where = self._template if name in self._argument_names else self
+        return find_in([where], name, self, known=(self, self._template))
 
     @staticmethod
     def _is_shared(owner: Any, name: str) -> bool:
