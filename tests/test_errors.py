@@ -33,14 +33,14 @@ def test_the_drawing_names_every_class_and_its_built_in() -> None:
     bases = {name: [base.__name__ for base in value.__bases__] for name, value in defined().items()}
     assert bases.pop("SekaiError") == ["Exception"]
     assert bases == {name: ["SekaiError", builtin] for name, builtin in drawn().items()}
-    assert len(bases) == 8
+    assert len(bases) == 9
 
 
 def test_the_drawing_has_the_base_on_top() -> None:
     tree = [line.strip() for line in (errors.__doc__ or "").splitlines() if line.startswith("    ")]
     assert tree[0] == "SekaiError"
-    assert [LINE.match(line) is not None for line in tree[1:]] == [True] * 8
-    assert [line[0] for line in tree[1:]] == ["├"] * 7 + ["└"]
+    assert [LINE.match(line) is not None for line in tree[1:]] == [True] * 9
+    assert [line[0] for line in tree[1:]] == ["├"] * 8 + ["└"]
 
 
 @pytest.mark.parametrize("name", ["SekaiError", *drawn()])

@@ -126,3 +126,10 @@ def test_one_generator_for_all_is_refused() -> None:
 def test_a_list_of_the_wrong_length_is_refused(entries: list[int]) -> None:
     with pytest.raises(ValueError, match=rf"^seed has {len(entries)} entries; expected 3, one per sub-env\.$"):
         slot_seeds(entries, 3)
+
+
+def test_one_generator_for_two_slots_is_refused() -> None:
+    generator = np.random.default_rng(0)
+    with pytest.raises(ValueError, match=r"^seed has the same generator twice; "):
+        slot_seeds([generator, 1, generator], 3)
+    assert slot_seeds([generator, 1, np.random.default_rng(0)], 3)[0] is generator

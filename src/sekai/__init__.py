@@ -23,6 +23,7 @@ from sekai.errors import (
     ResetRequired,
     SekaiError,
     SpaceMismatch,
+    VecEnvBusy,
     VecEnvClosed,
     VecEnvWorkerError,
 )
@@ -100,6 +101,7 @@ __all__ = [
     "Tuple",
     "VecActionWrapper",
     "VecEnv",
+    "VecEnvBusy",
     "VecEnvClosed",
     "VecEnvWorkerError",
     "VecObservationWrapper",

@@ -8,6 +8,7 @@
     ├── EnvNotFound           (LookupError)   an id that no registry knows
     ├── EnvAlreadyRegistered  (ValueError)    an id that is taken
     ├── VecEnvClosed          (RuntimeError)  a call on a vector environment after close()
+    ├── VecEnvBusy            (RuntimeError)  a call on a vector environment while another is in progress
     └── VecEnvWorkerError     (RuntimeError)  a sub-environment failed in another process
 
 Each class is also the built-in that a caller would catch without knowing sekai.
@@ -49,6 +50,10 @@ class VecEnvClosed(SekaiError, RuntimeError):
 
     def __init__(self, message: str = "This VecEnv has been closed.") -> None:
         super().__init__(message)
+
+
+class VecEnvBusy(SekaiError, RuntimeError):
+    """Another call on the same vector environment, from another thread or task, is in progress."""
 
 
 class VecEnvWorkerError(SekaiError, RuntimeError):

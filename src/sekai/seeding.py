@@ -57,10 +57,14 @@ def slot_seeds(seed: VecSeed, n: int) -> list[Seed]:
         return [None] * n
     if isinstance(seed, np.random.Generator):
         raise TypeError(f"One generator cannot seed {n} sub-envs independently; give an int, or a list of {n} seeds.")
-    if isinstance(seed, (list, tuple, np.ndarray)):
+    if isinstance(seed, (list, tuple)) or (isinstance(seed, np.ndarray) and seed.ndim):
         if len(seed) != n:
             raise ValueError(f"seed has {len(seed)} entries; expected {n}, one per sub-env.")
-        return [check_seed(entry, f"seed[{i}]") for i, entry in enumerate(seed)]
+        entries = [check_seed(entry, f"seed[{i}]") for i, entry in enumerate(seed)]
+        generators = [id(entry) for entry in entries if isinstance(entry, np.random.Generator)]
+        if len(set(generators)) < len(generators):
+            raise ValueError("seed has the same generator twice; sub-envs would share a stream: give each its own.")
+        return entries
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
         raise TypeError(
             f"seed is {seed!r} ({type(seed).__name__}); expected an int >= 0, a list of {n} seeds, or None."

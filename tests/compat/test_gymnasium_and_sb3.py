@@ -22,8 +22,6 @@ ALLOWED = (
     "A Box observation space maximum value is infinity",
     "For Box action spaces, we recommend using a symmetric and normalized space",
     "We recommend you to use a symmetric and normalized Box action space",
-    "The environment's `spec` is not set",  # gymnasium's own classes, unwrapped
-    "Not able to test alternative render modes",
 )
 
 

@@ -41,13 +41,15 @@ def test_a_column_is_a_history() -> None:
 @pytest.mark.parametrize(
     ("prices", "error", "message"),
     [
-        ([1.0, np.nan, 2.0], ValueError, r"prices\[1\] is nan; expected finite prices above 0 \(1 of 3 rows"),
+        ([1.0, np.nan, 2.0], ValueError, r"prices\[1\] is nan; expected finite prices above 0, .*\(1 of 3 rows"),
         ([1.0, 2.0, 0.0], ValueError, r"prices\[2\] is 0.0"),
         ([1.0, -2.0, np.inf], ValueError, r"prices\[1\] is -2.0; .*\(2 of 3"),
         ([1.0], ValueError, "1 rows; expected at least 2"),
         (np.ones((3, 2)), ValueError, r"shape \(3, 2\); expected \(T,\) or \(T, 1\)"),
         (5.0, ValueError, r"shape \(\)"),
         (["a", "b"], TypeError, "prices must be numbers"),
+        ([1.0, 1e-310], ValueError, r"prices\[1\] is 1e-310; expected finite prices above 0, within"),
+        (np.ma.masked_array([1.0, 999.0], [False, True]), TypeError, "masked entries"),
         ([True, True], TypeError, "dtype bool"),
         (["1", "2"], TypeError, "dtype <U1"),
         (MarketData([1, 2]), TypeError, "give it as data="),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import threading
 import time
@@ -242,3 +243,40 @@ def test_calls_and_close_run_on_the_loop_where_the_environments_live() -> None:
     with build_from([factory(Where, 0)], "async") as vec:
         assert vec.call("whose") == ["sekai-async"]
     assert names == ["sekai-async"]
+
+
+def test_overlapping_calls_are_an_error_and_the_first_is_not_disturbed() -> None:
+    async def main(vec: sekai.AsyncVecEnv) -> list[Any]:
+        await vec.async_reset(seed=0)
+        return await asyncio.gather(vec.async_step([1]), vec.async_step([2]), return_exceptions=True)
+
+    class Slow(Coded):
+        async def async_step(self, action: Any) -> Any:
+            await asyncio.sleep(0.05)
+            return self.step(action)
+
+    with sekai.AsyncVecEnv([lambda: Slow(0, 9)]) as vec:
+        first, second = asyncio.run(main(vec))
+        assert isinstance(second, sekai.VecEnvBusy)
+        assert first.rewards.tolist() == [11.0] and vec.step([0]).kind.tolist() == [0]
+
+
+def test_one_that_is_collected_without_a_close_leaves_no_thread() -> None:
+    before = threading.active_count()
+    for _ in range(3):
+        vec = sekai.AsyncVecEnv([lambda: Coded(0)])
+        vec.reset(seed=0)
+        del vec
+        gc.collect()
+    assert threading.active_count() == before
+
+
+def test_threads_that_close_at_once_do_not_wait_for_one_another_for_ever() -> None:
+    for _ in range(10):
+        vec = sekai.AsyncVecEnv([lambda: Coded(0)])
+        closers = [threading.Thread(target=vec.close) for _ in range(2)]
+        for closer in closers:
+            closer.start()
+        for closer in closers:
+            closer.join(5.0)
+            assert not closer.is_alive()

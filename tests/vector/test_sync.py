@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import threading
+import time
 from typing import Any
 
+import cloudpickle
 import gymnasium
 import numpy as np
 import pytest
@@ -193,3 +197,55 @@ def test_a_failing_call_names_the_slot() -> None:
         with pytest.raises(ZeroDivisionError) as caught:
             vec.call("boom")
         assert caught.value.__notes__ == ["raised by sub-env 1"]
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda vec: cloudpickle.loads(cloudpickle.dumps(vec))])
+def test_a_copy_has_arrays_of_its_own_and_goes_on_by_itself(duplicate: Any) -> None:
+    vec = build("sync", "same_step", (9, 9))
+    vec.reset(seed=0)
+    vec.step([1, 2])
+    other = duplicate(vec)
+    assert other.step([3, 4]).rewards.tolist() == [23.0, 124.0]  # 100 slot + 10 t + action, at t = 2
+    assert places(vec.step([0, 0]).observations) == [(0, 0, 2), (1, 0, 2)], "the original took no step of the copy"
+
+
+def test_a_second_call_from_another_thread_is_an_error_and_no_torn_batch() -> None:
+    vec = build("sync", "same_step", (9,))
+    vec.reset(seed=0)
+    vec.set_attr("nap", 0.2)
+    first = threading.Thread(target=vec.step, args=([0],))
+    first.start()
+    time.sleep(0.05)
+    with pytest.raises(sekai.VecEnvBusy, match=r"^Another call on SyncVecEnv\(num_envs=1\) is in progress"):
+        vec.step([0])
+    first.join()
+    assert places(vec.step([0]).observations) == [(0, 0, 2)]
+
+
+class Spoils(Coded):
+    """Its last row does not fit the space."""
+
+    def step(self, action: Any) -> Any:
+        result = super().step(action)
+        return result._replace(observation=np.zeros(7)) if result.terminated else result
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_slot_whose_last_row_is_refused_needs_a_reset(mode: str) -> None:
+    vec = build_from([factory(Spoils, 0, 2), factory(Coded, 1, 9)], "sync", mode)
+    vec.reset(seed=0)
+    vec.step([0, 0])
+    with pytest.raises(sekai.InvalidObservation, match="sub-env 0"):
+        vec.step([0, 0])
+    with pytest.raises(sekai.ResetRequired, match=r"sub-envs \[0\] need a reset"):
+        vec.step([0, 0])
+
+
+def test_an_action_space_without_parts_is_refused() -> None:
+    class Empty(Coded):
+        def __init__(self) -> None:
+            super().__init__(0)
+            self.action_space = sekai.Dict({})
+
+    with pytest.raises(ValueError, match=r"^The action space is Dict\(\); expected one with at least one part"):
+        sekai.SyncVecEnv([Empty])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sekai
-from sekai import EpisodeStats, InMemoryTracker
+from sekai import EpisodeStats, InMemoryTracker, RowKind
 from tests.contract.envs import BACKENDS, BOOM, MODES, build
 
 
@@ -131,3 +131,48 @@ def test_statistics_outside_a_reward_wrapper_sum_what_it_returns() -> None:
         vec.reset(seed=0)
         calls = [recorded(vec.step([0])) for _ in range(5)]
     assert [call[0][1] for call in calls if call] == [14.0, 14.0], "7 a step; the reset-only row counts for nothing"
+
+
+@pytest.mark.parametrize("backend", ["sync", "native"])
+def test_a_transform_that_raises_loses_the_rows_and_the_episode_is_not_recorded(backend: str) -> None:
+    calls: list[int] = []
+
+    def fails_once(rewards: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            raise RuntimeError("once")
+        return rewards
+
+    inner = sekai.VecRecordEpisodeStatistics(build(backend, "same_step", (3, 3)))
+    with sekai.VecTransformReward(inner, fails_once) as vec:
+        vec.reset(seed=0)
+        vec.step([0, 0])
+        with pytest.raises(RuntimeError, match="once"):
+            vec.step([0, 0])
+        assert vec.lost_rows.all()
+        ended = vec.step([0, 0])
+        assert ended.kind.tolist() == [RowKind.LOST] * 2 and ended.ended.all()
+        assert len(inner.tracker) == 0
+        for _ in range(3):
+            vec.step([0, 0])
+        assert [stats.episode_length for stats in inner.tracker.episodes] == [3, 3], "the next ones are whole"
+
+
+def test_a_tracker_that_raises_does_not_reach_the_next_episodes() -> None:
+    class Full(InMemoryTracker):
+        def on_episode_end(self, stats: EpisodeStats) -> None:
+            if not tried:
+                tried.append(1)
+                raise OSError("disk full")
+            super().on_episode_end(stats)
+
+    tried: list[int] = []
+    with sekai.VecRecordEpisodeStatistics(build("sync", "same_step", (2,)), Full()) as vec:
+        vec.reset(seed=0)
+        vec.step([0])
+        with pytest.raises(OSError, match="disk full"):
+            vec.step([0])
+        for _ in range(4):
+            vec.step([0])
+        # the first row after the error is lost, and its episode with it; the one after that is 10 + 20
+        assert [(stats.episode_length, stats.episode_return) for stats in vec.tracker.episodes] == [(2, 30.0)]

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from sekai.cli.errors import BadValue, one_line
+from sekai.cli.output import on_terminal
 
 
 class Mode(StrEnum):
@@ -29,7 +30,7 @@ app = typer.Typer(
     help="Parallel environments for reinforcement learning.",
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    rich_markup_mode="rich" if sys.stdout.isatty() else None,
+    rich_markup_mode="rich" if on_terminal() else None,
 )
 
 
@@ -37,7 +38,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command; see `sekai.cli.main`."""
     try:
         code = app(arguments if arguments is None else list(arguments), prog_name="sekai", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except BrokenPipeError:  # the reader has gone (`sekai list | head -1`): nothing is left to tell anyone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

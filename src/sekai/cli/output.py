@@ -17,8 +17,8 @@ class Advance(Protocol):
 
 
 def on_terminal() -> bool:
-    """Whether stdout is a terminal."""
-    return sys.stdout.isatty()
+    """Whether stdout is a terminal; it may also be closed."""
+    return sys.stdout is not None and sys.stdout.isatty()
 
 
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = False) -> None:

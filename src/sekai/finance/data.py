@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+# a price beyond these is a slip, and its quotients and squares leave the range of floats
+LOWEST, HIGHEST = 1e-100, 1e100
+
 
 class MarketData:
     """The price history of one asset.
@@ -111,6 +114,8 @@ def check_prices(prices: Any) -> NDArray[np.float64]:
     """A private float64 `(T,)` copy of `prices`; see `MarketData`."""
     if isinstance(prices, MarketData):
         raise TypeError("prices is a MarketData; give it as data=.")
+    if np.ma.is_masked(prices):
+        raise TypeError("prices is a masked array with masked entries; fill or leave out these rows.")
     try:
         given = np.asarray(prices)
         array = np.array(given, np.float64)
@@ -124,12 +129,12 @@ def check_prices(prices: Any) -> NDArray[np.float64]:
         raise ValueError(f"prices has shape {array.shape}; expected (T,) or (T, 1), the history of one asset.")
     if len(array) < 2:
         raise ValueError(f"prices has {len(array)} rows; expected at least 2.")
-    bad = ~(np.isfinite(array) & (array > 0))
+    bad = ~((array >= LOWEST) & (array <= HIGHEST))
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         raise ValueError(
-            f"prices[{row}] is {array[row]}; expected finite prices above 0 ({int(bad.sum())} of {len(array)} rows "
-            "are not): repair or leave out these rows."
+            f"prices[{row}] is {array[row]}; expected finite prices above 0, within [{LOWEST}, {HIGHEST}] "
+            f"({int(bad.sum())} of {len(array)} rows are not): repair or leave out these rows."
         )
     return array
 
@@ -141,6 +146,8 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _check_timestamps(timestamps: Any, rows: int) -> NDArray[np.datetime64]:
+    if np.ma.is_masked(timestamps):
+        raise TypeError("timestamps is a masked array with masked entries; every row needs a date.")
     given = np.asarray(timestamps)
     if given.dtype.kind not in "MOU" or (given.dtype.kind == "O" and not all(map(_is_date, given.flat))):
         raise TypeError(

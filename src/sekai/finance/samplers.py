@@ -42,7 +42,7 @@ class EpisodeSampler(Spawns):
         self, rng: np.random.Generator, count: int, num_windows: int, episode_length: int
     ) -> NDArray[np.int64]:
         """`count` positions, int64 `(count,)`: what as many calls of `sample` return."""
-        return np.array([self.sample(rng, num_windows, episode_length) for _ in range(count)], np.int64)
+        return np.array([self.sample(rng, num_windows, episode_length) for _ in range(count)])
 
     def restart(self) -> None:
         """Begin anew. A reset with a seed calls it, so that equal seeds lead to equal episodes.
@@ -179,8 +179,11 @@ def check_positions(positions: NDArray[np.int64], num_windows: int, sampler: Epi
     """`positions` as they are.
 
     Raises:
+        TypeError: they are no integers.
         ValueError: one of them is no legal position; the message names the legal ones.
     """
+    if positions.dtype.kind not in "iu":
+        raise TypeError(f"{sampler} gave {positions.tolist()}; expected positions as ints.")
     bad = positions[(positions < 0) | (positions >= num_windows)]
     if len(bad):
         raise ValueError(f"{sampler} gave position {bad[0]}; expected {legal_positions(num_windows)}.")

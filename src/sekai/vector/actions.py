@@ -62,6 +62,8 @@ def _check_array(space: gymnasium.Space[Any], actions: Any, n: int) -> NDArray[A
     dtype, expected = space.dtype, (n, *(space.shape or ()))
     assert dtype is not None
     if type(actions) is not np.ndarray:
+        if np.ma.is_masked(actions):
+            raise InvalidAction("The action batch has masked entries; expected an action for every sub-env.")
         actions = _stack_rows(space, actions, n)
     if actions.shape != expected:
         raise InvalidAction(

@@ -6,7 +6,9 @@ their work to it, so environments live on one loop, and `step` works where a loo
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,7 @@ from sekai.core.env import await_reset, await_step
 from sekai.seeding import VecSeed
 from sekai.vector.base import AutoresetOptions
 from sekai.vector.building import EnvFactory, building
+from sekai.vector.exclusive import async_exclusive, exclusive
 from sekai.vector.local import NEW, RESET, STEP, LocalVecEnv
 from sekai.vector.requests import ResetRequest
 from sekai.vector.results import VecResetResult, VecStepResult
@@ -28,6 +31,7 @@ class Loop:
     def __init__(self) -> None:
         import asyncio
 
+        self._pid = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="sekai-async", daemon=True)
         self._thread.start()
@@ -60,12 +64,13 @@ class Loop:
             if not job.outcome.done():
                 job.cancel()
                 await asyncio.wait([outcome])
+                outcome.exception()  # retrieved, so that nothing is printed when it is collected
             raise
         raise error
 
     def stop(self) -> None:
         """Cancel what is left, stop the loop and join its thread."""
-        if self._loop.is_closed():
+        if self._loop.is_closed() or os.getpid() != self._pid:
             return
         self.run(_cancel_others())
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -73,6 +78,9 @@ class Loop:
         self._loop.close()
 
     def _start(self, work: Coroutine[Any, Any, Any]) -> _Job:
+        if os.getpid() != self._pid:
+            work.close()
+            raise RuntimeError("An AsyncVecEnv does not survive a fork: build a new one in the child process.")
         job = _Job(self._loop)
         self._loop.call_soon_threadsafe(job.start, work)
         return job
@@ -181,6 +189,8 @@ class AsyncVecEnv(LocalVecEnv):
         autoreset_options: AutoresetOptions | None = None,
     ) -> None:
         self._loop = Loop()
+        self._closing = threading.Lock()
+        weakref.finalize(self, self._loop.stop)  # of one that is collected without having been closed
         try:
             self._loop.run(_run(self._build, env_fns, autoreset, autoreset_options))
         except BaseException:
@@ -191,24 +201,18 @@ class AsyncVecEnv(LocalVecEnv):
         with building(env_fns) as envs:
             LocalVecEnv.__init__(self, envs, autoreset=autoreset, autoreset_options=options)
 
+    @exclusive
     def step(self, actions: Any) -> VecStepResult:
         """Step all slots concurrently. An exception of one lets the others finish and is raised at the end."""
         calls, batch = self._begin_step(actions)
-        try:
-            self._loop.run(self._step_all(calls, batch))
-        except BaseException:
-            self._lose(calls)
-            raise
+        self._loop.run(self._step_all(calls, batch))
         return self._finish_step(calls)
 
+    @async_exclusive
     async def async_step(self, actions: Any) -> VecStepResult:
         """Awaitable `step`."""
         calls, batch = self._begin_step(actions)
-        try:
-            await self._loop.run_async(self._step_all(calls, batch))
-        except BaseException:
-            self._lose(calls)
-            raise
+        await self._loop.run_async(self._step_all(calls, batch))
         return self._finish_step(calls)
 
     async def _step_all(self, calls: list[int], batch: Iterable[Any]) -> None:
@@ -229,12 +233,14 @@ class AsyncVecEnv(LocalVecEnv):
         except Exception as error:
             self._failed(slot, error)
 
+    @exclusive
     def reset(self, *, seed: VecSeed = None, options: Any = None, mask: Any = None) -> VecResetResult:
         """Reset all slots concurrently. An exception of one lets the others finish and is raised at the end."""
         request = self._begin_reset(seed, options, mask)
         self._loop.run(self._reset_all(request))
         return self._finish_reset(request)
 
+    @async_exclusive
     async def async_reset(self, *, seed: VecSeed = None, options: Any = None, mask: Any = None) -> VecResetResult:
         """Awaitable `reset`."""
         request = self._begin_reset(seed, options, mask)
@@ -252,17 +258,20 @@ class AsyncVecEnv(LocalVecEnv):
         except Exception as error:
             self._failed(slot, error)
 
+    @exclusive
     def get_attr(self, name: str) -> list[Any]:
         """`name` of every sub-environment, read on their loop."""
         self._require_open()
         values: list[Any] = self._loop.run(_run(super().get_attr, name))
         return values
 
+    @exclusive
     def set_attr(self, name: str, value: Any) -> None:
         """Set `name` on the layer of each sub-environment that has it, on their loop."""
         self._require_open()
         self._loop.run(_run(super().set_attr, name, value))
 
+    @exclusive
     def call(self, name: str, *args: Any, **kwargs: Any) -> list[Any]:
         """Call `name` on every sub-environment, on their loop."""
         self._require_open()
@@ -271,9 +280,10 @@ class AsyncVecEnv(LocalVecEnv):
 
     def close(self) -> None:
         """Close every sub-environment on the loop, then stop it."""
-        if self.closed:
-            return
-        try:
-            self._loop.run(_run(super().close))
-        finally:
-            self._loop.stop()
+        with self._closing:
+            if self.closed:
+                return
+            try:
+                self._loop.run(_run(super().close))
+            finally:
+                self._loop.stop()

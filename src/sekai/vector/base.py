@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import Any, Self
 
 import gymnasium
@@ -127,6 +128,10 @@ class VecEnv(ABC):
     def layers(self) -> list[str]:
         """Class names of the vector wrappers, of this class and of a sub-environment's layers, outermost first."""
 
+    @abstractmethod
+    def lose_rows(self, slots: NDArray[np.bool_]) -> None:
+        """Note that nobody came to see the latest rows of these slots, bool `(num_envs,)`; see `lost_rows`."""
+
     def render(self) -> list[Any]:
         """One frame per sub-environment, as its `render_mode` has it."""
         return self.call("render")
@@ -172,6 +177,9 @@ class SlotVecEnv(VecEnv):
             raise ValueError("autoreset_options was given, and autoreset is disabled: give the options to reset().")
         self.observation_space = readable(observation_space)
         self.action_space = readable(action_space)
+        composite = (gymnasium.spaces.Dict, gymnasium.spaces.Tuple)
+        if isinstance(self.action_space, composite) and not self.action_space.spaces:
+            raise ValueError(f"The action space is {self.action_space}; expected one with at least one part.")
         self.batch_observation_space = batch_space(self.observation_space, self.num_envs)
         self.batch_action_space = batch_space(self.action_space, self.num_envs)
         self.phase = np.full(self.num_envs, Phase.NEW, np.int8)
@@ -180,6 +188,18 @@ class SlotVecEnv(VecEnv):
         self._autoreset_options = autoreset_options
         self._next_options: list[Options] = [None] * self.num_envs
         self._unasked: list[int] = []
+        self._lock = Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._lock = Lock()
+
+    def lose_rows(self, slots: NDArray[np.bool_]) -> None:
+        """Note that nobody came to see the latest rows of these slots."""
+        self.lost_rows = self.lost_rows | slots
 
     def _require_open(self) -> None:
         if self.closed:

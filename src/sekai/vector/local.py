@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sekai.core.env import Env, find_attr, walk
 from sekai.core.results import ResetResult, StepResult
@@ -56,6 +57,7 @@ class LocalVecEnv(SlotVecEnv):
     """
 
     first_slot: int = 0
+    _unfinished: list[int] | None = None  # calls of a step that has not come to its end
 
     def __init__(
         self, envs: list[Any], *, autoreset: Any = True, autoreset_options: AutoresetOptions | None = None
@@ -81,10 +83,36 @@ class LocalVecEnv(SlotVecEnv):
         self._infos: list[dict[str, Any]] = [{}] * n
         self._ended: list[int] = []
         self._failures: dict[int, Exception] = {}
-        self._any_lost = False
         self._all_live = [LIVE] * n
         self._all_step = [STEP] * n
         self._stepped = self._take_step()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # these two hold on to the arrays and lists of this object, not to those of a copy
+        return {name: value for name, value in super().__getstate__().items() if name not in ("_write", "_stepped")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._write = writer_into(self.observation_space, self._batch, first=self.first_slot)
+        self._stepped = self._take_step()
+
+    @property
+    def lost_rows(self) -> NDArray[np.bool_]:
+        """Slots whose last row the caller never saw, bool `(num_envs,)`."""
+        self._note_unfinished()
+        return self._lost
+
+    @lost_rows.setter
+    def lost_rows(self, lost: NDArray[np.bool_]) -> None:
+        self._lost, self._any_lost = lost, bool(lost.any())
+
+    def _note_unfinished(self) -> None:
+        """Lose the rows of a step that did not come to its end."""
+        if self._unfinished is not None:
+            lost = self._lost.copy()
+            lost[: len(self._unfinished)] |= [call != HOLD for call in self._unfinished]
+            self.lost_rows = lost
+            self._unfinished = None
 
     def _begin(self) -> None:
         self._ended = []
@@ -101,13 +129,18 @@ class LocalVecEnv(SlotVecEnv):
 
         def take(slot: int, result: StepResult) -> bool:
             observation, reward, terminated, truncated, info = result
-            write(slot, observation)
-            rewards[slot] = reward if type(reward) is float else as_reward(reward, first + slot)
-            infos[slot] = info = info.copy() if type(info) is dict else as_info(info, first + slot)
-            for value in info.values():
-                if type(value) not in atoms:
-                    infos[slot] = snapshot(info)
-                    break
+            try:
+                write(slot, observation)
+                rewards[slot] = reward if type(reward) is float else as_reward(reward, first + slot)
+                infos[slot] = info = info.copy() if type(info) is dict else as_info(info, first + slot)
+                for value in info.values():
+                    if type(value) not in atoms:
+                        infos[slot] = snapshot(info)
+                        break
+            except Exception:
+                if terminated or truncated:  # the episode is over, whatever its last row was meant to be
+                    self.phase[slot] = NEW
+                raise
             if not (terminated or truncated):
                 return False
             return finished(slot, bool(terminated), bool(truncated))
@@ -162,13 +195,9 @@ class LocalVecEnv(SlotVecEnv):
         """The result of a call, or the first failure in it."""
         n = self.num_envs
         if self._failures:
-            self._lose(calls)
             raise_first(self._named(self._failures))
         if self._unasked:
-            seen = self.lost_rows, self._any_lost
-            self._lose(calls)
             self._ask_options()
-            self.lost_rows, self._any_lost = seen
         terminated, truncated, ended = np.zeros(n, bool), np.zeros(n, bool), np.zeros(n, bool)
         kind = np.zeros(n, np.int8)  # RowKind.STEP
         for slot in self._ended:
@@ -180,10 +209,9 @@ class LocalVecEnv(SlotVecEnv):
             kind[slot] = KIND[STEP][self._terminated[slot]][self._truncated[slot]][False]
         if calls is not self._all_step or self._any_lost:
             terminated, truncated = np.array(self._terminated, bool), np.array(self._truncated, bool)
-            rows = zip(calls, self._terminated, self._truncated, self.lost_rows.tolist(), strict=True)
+            rows = zip(calls, self._terminated, self._truncated, self._lost.tolist(), strict=True)
             kind = np.array([KIND[call][te][tr][lost] for call, te, tr, lost in rows], np.int8)
-            self.lost_rows, self._any_lost = np.zeros(n, bool), False
-        return VecStepResult(
+        result = VecStepResult(
             self._observations(),
             np.array(self._rewards, np.float64),
             terminated,
@@ -193,12 +221,10 @@ class LocalVecEnv(SlotVecEnv):
             ended=ended,
             space=self.observation_space,
         )
-
-    def _lose(self, calls: list[int]) -> None:
-        """Note that nobody may come to see the rows of these calls, given for the first slots."""
-        lost = self.lost_rows.copy()
-        lost[: len(calls)] |= [call != HOLD for call in calls]
-        self.lost_rows, self._any_lost = lost, True
+        if self._any_lost:
+            self.lost_rows = np.zeros(n, bool)
+        self._unfinished = None  # last, so that an interrupt before it loses the rows
+        return result
 
     def _begin_reset(self, seed: VecSeed, options: Any, mask: Any) -> ResetRequest:
         self._require_open()
@@ -206,7 +232,7 @@ class LocalVecEnv(SlotVecEnv):
         self._require_rest_started(request.mask)
         self._check_options(request)
         self._begin()
-        self.lost_rows, self._any_lost = self.lost_rows | request.mask, True  # until the caller has the first rows
+        self.lost_rows = self.lost_rows | request.mask  # until the caller has the first rows
         for slot in np.flatnonzero(~request.mask).tolist():
             self._held(slot)
         return request
@@ -228,9 +254,9 @@ class LocalVecEnv(SlotVecEnv):
         if self._failures:
             raise_first(self._named(self._failures), "needs a reset")
         self._ask_options()
+        result = VecResetResult(self._observations(), Infos.of(self._infos), self.phase >= Phase.WAITING)
         self.lost_rows = self.lost_rows & ~request.mask
-        self._any_lost = bool(self.lost_rows.any())
-        return VecResetResult(self._observations(), Infos.of(self._infos), self.phase >= Phase.WAITING)
+        return result
 
     def _latest(self, slot: int) -> Any:
         """A copy of the latest row of one slot."""
@@ -258,6 +284,7 @@ class LocalVecEnv(SlotVecEnv):
         if self._unasked:
             self._ask_options()
         batch = check_actions(self.action_space, actions, self.num_envs)
+        self._note_unfinished()
         self._begin()
         if calls is self._all_step:
             self._terminated, self._truncated = [False] * self.num_envs, [False] * self.num_envs
@@ -265,6 +292,7 @@ class LocalVecEnv(SlotVecEnv):
             held = [call == HOLD for call in calls]
             self._terminated = [flag and hold for flag, hold in zip(self._terminated, held, strict=True)]
             self._truncated = [flag and hold for flag, hold in zip(self._truncated, held, strict=True)]
+        self._unfinished = calls
         return calls, iterate(self.action_space, batch)
 
     def get_attr(self, name: str) -> list[Any]:

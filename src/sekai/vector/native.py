@@ -20,6 +20,7 @@ from sekai.spaces import copy_batch, read_row
 from sekai.vector.actions import check_actions
 from sekai.vector.arrays import ArrayVecEnv
 from sekai.vector.base import AutoresetOptions
+from sekai.vector.exclusive import exclusive
 from sekai.vector.infos import Infos, Part
 from sekai.vector.outputs import check_batch, check_column, check_info, describe
 from sekai.vector.requests import ResetRequest, reset_request
@@ -64,7 +65,7 @@ class NativeVecEnv(ArrayVecEnv):
             autoreset=autoreset,
             autoreset_options=autoreset_options,
         )
-        self.max_episode_steps = None if max_episode_steps is None else check_max_episode_steps(max_episode_steps)
+        self.max_episode_steps = max_episode_steps
         self.metadata = {**getattr(type(self), "metadata", {}), "autoreset_mode": self.autoreset}
         self.frozen = np.zeros(self.num_envs, bool)
         self.elapsed_steps = np.zeros(self.num_envs, np.int64)
@@ -78,7 +79,11 @@ class NativeVecEnv(ArrayVecEnv):
     # ---- what a subclass implements ------------------------------------------------------------
 
     def _reset_envs(self, indices: Indices, options: list[dict[str, Any] | None]) -> None:
-        """(Re)initialise the slots in `indices`, with one options dict or None per index."""
+        """(Re)initialise the slots in `indices`, with one options dict or None per index.
+
+        To refuse, raise before anything is changed (or in `_check_options`): the base class restores the generator,
+        flags and counters, and cannot restore the arrays of a subclass.
+        """
         raise NotImplementedError(f"{type(self).__name__} must implement _reset_envs(indices, options).")
 
     def _observe(self) -> Any:
@@ -109,6 +114,15 @@ class NativeVecEnv(ArrayVecEnv):
     def _check_actions(self, actions: Any) -> None:
         """Optional: raise for actions that `_step` would refuse, before anything moves."""
 
+    @property
+    def max_episode_steps(self) -> int | None:
+        """The time limit, or None; it may be set, and acts at the next step."""
+        return self._max_episode_steps
+
+    @max_episode_steps.setter
+    def max_episode_steps(self, limit: int | None) -> None:
+        self._max_episode_steps = None if limit is None else check_max_episode_steps(limit)
+
     # ---- reset ---------------------------------------------------------------------------------
 
     @property
@@ -118,6 +132,7 @@ class NativeVecEnv(ArrayVecEnv):
             self._rng = np.random.default_rng()
         return self._rng
 
+    @exclusive
     def reset(self, *, seed: VecSeed = None, options: Any = None, mask: Any = None) -> VecResetResult:
         """Start new episodes; see `VecEnv.reset`.
 
@@ -141,19 +156,25 @@ class NativeVecEnv(ArrayVecEnv):
             self._seed(seed)
             self._reset_envs(indices, chosen)
             infos = self._checked_reset_infos(indices)
-        except BaseException:
+        except BaseException as error:
             self._rng = rng
             if rng is not None and state is not None:
                 rng.bit_generator.state = state
+            if not isinstance(error, Exception):  # an interrupt, and not a refusal: what has moved is not known
+                self.lose_rows(request.mask)
             raise
         self._begin_episodes(indices)
-        self.lost_rows[indices] = True  # until the caller has the first rows
-        self._settle()
+        self.lose_rows(request.mask)  # until the caller has the first rows
         self._ask_options()
         result = self._reset_result(request, infos)
-        self.lost_rows[indices] = False
+        self.lost_rows = self.lost_rows & ~request.mask
         self._settle()
         return result
+
+    def lose_rows(self, slots: NDArray[np.bool_]) -> None:
+        """Note that nobody came to see the latest rows of these slots."""
+        super().lose_rows(slots)
+        self._steady = False
 
     def _check_native_seed(self, seed: VecSeed, request: ResetRequest) -> None:
         seeded = any(entry is not None for entry in slot_seeds(seed, self.num_envs))
@@ -226,6 +247,7 @@ class NativeVecEnv(ArrayVecEnv):
 
     # ---- step ----------------------------------------------------------------------------------
 
+    @exclusive
     def step(self, actions: Any) -> VecStepResult:
         """Step all slots; see `VecEnv.step`."""
         self._require_open()
@@ -236,7 +258,7 @@ class NativeVecEnv(ArrayVecEnv):
             self._ask_options()
         batch = check_actions(self.action_space, actions, self.num_envs)
         calls = None if steady else calls_of(self.phase)
-        moving = True if calls is None else calls != Call.HOLD
+        moving = None if calls is None else calls != Call.HOLD
         if calls is not None:
             self._repeat_actions(batch, calls != Call.STEP)
         self._check_actions(batch)
@@ -269,8 +291,7 @@ class NativeVecEnv(ArrayVecEnv):
             rewards, ended = np.where(stepped, rewards, 0.0), terminated | truncated
             return self._step_with_ends(calls, rewards, terminated, truncated, {}, parts, ended)
         except BaseException:
-            self.lost_rows = self.lost_rows | moving
-            self._steady = False
+            self.lose_rows(np.ones(self.num_envs, bool) if moving is None else moving)
             raise
 
     def _count_steps(

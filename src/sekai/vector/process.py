@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -26,6 +26,7 @@ from sekai.spaces.checks import whole_number
 from sekai.vector.actions import check_actions
 from sekai.vector.base import AutoresetOptions, SlotVecEnv
 from sekai.vector.building import EnvFactory, check_equal_spaces, check_factories
+from sekai.vector.exclusive import exclusive
 from sekai.vector.infos import Infos
 from sekai.vector.pickling import dumps_by_value
 from sekai.vector.requests import ResetRequest, reset_request
@@ -54,26 +55,34 @@ class _Worker:
     pipe: Connection
     waiting_for: int | None
     """Number of the request whose reply has not been read."""
+    inbox: list[bytes] = field(default_factory=list)
+    """A reply that has been read and not yet taken, where an interrupt came between the two."""
     dead: bool = False
 
     def receive(self) -> Reply | None:
         """The next reply, None when the worker has died."""
+        if not self.inbox and not self._read():
+            self.dead = True
+            return None
+        reply: Reply = pickle.loads(self.inbox[0])
+        if reply.number == self.waiting_for:
+            self.waiting_for = None
+        self.inbox.clear()
+        return reply
+
+    def _read(self) -> bool:
+        """Wait for a reply and put it into the inbox; False when the worker has died."""
         wait([self.pipe, self.process.sentinel])
         try:
-            data = self.pipe.recv_bytes() if self.pipe.poll() else None
+            if self.pipe.poll():
+                self.inbox.append(self.pipe.recv_bytes())
+                return True
         except (EOFError, ConnectionError):
-            data = None
+            pass  # it has died
         except OSError:  # the pipe's own, when it ended within a reply; any other is the caller's, of a signal handler
             if self.process.is_alive():
                 raise
-            data = None
-        if data is None:
-            self.dead = True
-            return None
-        reply: Reply = pickle.loads(data)
-        if reply.number == self.waiting_for:
-            self.waiting_for = None
-        return reply
+        return False
 
     def send(self, request: bytes) -> None:
         """Send a request; a worker that has died is marked so."""
@@ -169,6 +178,7 @@ class ProcVecEnv(SlotVecEnv):
         self._raise_failures(outcomes)
         return list(outcomes.values())
 
+    @exclusive
     def step(self, actions: Any) -> VecStepResult:
         """Step all shares in parallel. An exception of one lets the others finish; the worker stays alive."""
         self._require_open()
@@ -209,6 +219,7 @@ class ProcVecEnv(SlotVecEnv):
             space=self.observation_space,
         )
 
+    @exclusive
     def reset(self, *, seed: VecSeed = None, options: Any = None, mask: Any = None) -> VecResetResult:
         """Reset all shares in parallel. An exception of one lets the others finish and is raised at the end."""
         self._require_open()
@@ -231,12 +242,14 @@ class ProcVecEnv(SlotVecEnv):
             np.concatenate(dones),
         )
 
+    @exclusive
     def get_attr(self, name: str) -> list[Any]:
         """`name` of every sub-environment, pickled back."""
         self._require_open()
         with _as_attribute_error():
             return self._join_lists(self._exchange(self._to_all("get_attr", name)))
 
+    @exclusive
     def set_attr(self, name: str, value: Any) -> None:
         """Set `name` in the workers, on the layer of each sub-environment that has it."""
         self._require_open()
@@ -246,6 +259,7 @@ class ProcVecEnv(SlotVecEnv):
             self._exchange(self._to_all("find_attr", name))
             self._exchange(messages)
 
+    @exclusive
     def call(self, name: str, *args: Any, **kwargs: Any) -> list[Any]:
         """Call `name` in the workers; arguments and results are pickled."""
         self._require_open()
@@ -290,13 +304,14 @@ class ProcVecEnv(SlotVecEnv):
             seen, self.lost_rows = self.lost_rows, lost
         for index, data in packed.items():
             worker = self._workers[index]
-            worker.waiting_for = self._number
             worker.send(data)
+            worker.waiting_for = self._number
         for index in packed:
-            worker = self._workers[index]
-            reply = None if worker.dead else worker.receive()
-            if reply is not None:
-                self._absorb(worker, reply)
+            worker, reply = self._workers[index], None
+            while worker.waiting_for is not None and not worker.dead:  # past a stale reply, should there be one
+                reply = worker.receive()
+                if reply is not None:
+                    self._absorb(worker, reply)
             outcomes[index] = _DEAD if reply is None else reply.open()
         self._raise_failures(outcomes)
         if lost is not None:

@@ -10,6 +10,7 @@ from sekai.core.results import StepResult
 from sekai.seeding import VecSeed
 from sekai.vector.base import AutoresetOptions
 from sekai.vector.building import EnvFactory, building
+from sekai.vector.exclusive import exclusive
 from sekai.vector.local import NEW, RESET, STEP, LocalVecEnv
 from sekai.vector.results import VecResetResult, VecStepResult
 
@@ -37,6 +38,7 @@ class SyncVecEnv(LocalVecEnv):
         with building(env_fns, self.first_slot) as envs:
             super().__init__(envs, autoreset=autoreset, autoreset_options=autoreset_options)
 
+    @exclusive
     def step(self, actions: Any) -> VecStepResult:
         """Step the slots in order. An exception of one lets the others finish and is raised at the end."""
         calls, batch = self._begin_step(actions)
@@ -58,10 +60,11 @@ class SyncVecEnv(LocalVecEnv):
                 except Exception as error:
                     self._failed(slot, error)
         except BaseException:
-            self._lose(calls[: slot + 1])
+            self._unfinished = calls[: slot + 1]
             raise
         return self._finish_step(calls)
 
+    @exclusive
     def reset(self, *, seed: VecSeed = None, options: Any = None, mask: Any = None) -> VecResetResult:
         """Reset the slots in order. An exception of one lets the others finish and is raised at the end."""
         request = self._begin_reset(seed, options, mask)

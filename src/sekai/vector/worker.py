@@ -76,8 +76,12 @@ class Failure:
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
-        """Describe an exception."""
-        return cls(blamed_slot(error), type(error).__name__, str(error), "".join(traceback.format_exception(error)))
+        """Describe an exception, also one that cannot describe itself."""
+        try:
+            message, trace = str(error), "".join(traceback.format_exception(error))
+        except Exception as second:
+            message, trace = f"(its text raised {type(second).__name__})", ""
+        return cls(blamed_slot(error), type(error).__name__, message, trace)
 
 
 @dataclass(frozen=True)

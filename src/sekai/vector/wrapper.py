@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.core.slots import AutoresetMode
+from sekai.core.slots import AutoresetMode, RowKind
 from sekai.errors import SpaceMismatch
 from sekai.seeding import VecSeed
 from sekai.spaces import (
@@ -66,11 +66,21 @@ class VecWrapper(VecEnv):
 
     def step(self, actions: Any) -> VecStepResult:
         """Step through the hooks."""
-        return self.after_step(self.venv.step(self.before_step(actions)))
+        result = self.venv.step(self.before_step(actions))
+        try:
+            return self.after_step(result)
+        except BaseException:
+            self.lose_rows(result.kind != RowKind.FROZEN)
+            raise
 
     async def async_step(self, actions: Any) -> VecStepResult:
         """Awaitable `step`, through the same hooks."""
-        return self.after_step(await self.venv.async_step(self.before_step(actions)))
+        result = await self.venv.async_step(self.before_step(actions))
+        try:
+            return self.after_step(result)
+        except BaseException:
+            self.lose_rows(result.kind != RowKind.FROZEN)
+            raise
 
     def reset(self, *, seed: VecSeed = None, options: Any = None, mask: Any = None) -> VecResetResult:
         """Reset through the hooks."""
@@ -80,7 +90,11 @@ class VecWrapper(VecEnv):
         except BaseException:
             self.reset_failed(checked & self.lost_rows)  # a refused reset has moved none
             raise
-        return self.after_reset(result, checked)
+        try:
+            return self.after_reset(result, checked)
+        except BaseException:
+            self.lose_rows(checked)
+            raise
 
     async def async_reset(self, *, seed: VecSeed = None, options: Any = None, mask: Any = None) -> VecResetResult:
         """Awaitable `reset`, through the same hooks."""
@@ -90,7 +104,11 @@ class VecWrapper(VecEnv):
         except BaseException:
             self.reset_failed(checked & self.lost_rows)  # a refused reset has moved none
             raise
-        return self.after_reset(result, checked)
+        try:
+            return self.after_reset(result, checked)
+        except BaseException:
+            self.lose_rows(checked)
+            raise
 
     def get_attr(self, name: str) -> list[Any]:
         """Handed inwards."""
@@ -103,6 +121,10 @@ class VecWrapper(VecEnv):
     def call(self, name: str, *args: Any, **kwargs: Any) -> list[Any]:
         """Handed inwards."""
         return self.venv.call(name, *args, **kwargs)
+
+    def lose_rows(self, slots: NDArray[np.bool_]) -> None:
+        """Handed inwards."""
+        self.venv.lose_rows(slots)
 
     def layers(self) -> list[str]:
         """This class, then the inner ones."""

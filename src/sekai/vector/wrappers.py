@@ -50,9 +50,14 @@ class VecRecordEpisodeStatistics(VecWrapper):
         self._returns += np.where(valid, result.rewards, 0.0)
         self._lengths += valid
         if result.ended.any():
-            for slot in np.flatnonzero(result.ended & ~self._broken).tolist():
-                self._report(slot, result)
-            self._restart(result.ended)
+            finished = {
+                slot: self._episode(slot, result) for slot in np.flatnonzero(result.ended & ~self._broken).tolist()
+            }
+            self._restart(result.ended)  # before a tracker is called, which may raise
+            for slot, stats in finished.items():
+                result.infos[slot]["episode"] = stats
+            for stats in finished.values():
+                self.tracker.on_episode_end(stats)
         return result
 
     def after_reset(self, result: VecResetResult, mask: NDArray[np.bool_]) -> VecResetResult:
@@ -66,8 +71,8 @@ class VecRecordEpisodeStatistics(VecWrapper):
         self._starts[slots] = time.perf_counter()
         self._broken[slots] = False
 
-    def _report(self, slot: int, result: VecStepResult) -> None:
-        stats = EpisodeStats(
+    def _episode(self, slot: int, result: VecStepResult) -> EpisodeStats:
+        return EpisodeStats(
             episode_return=float(self._returns[slot]),
             episode_length=int(self._lengths[slot]),
             terminated=bool(result.terminated[slot]),
@@ -75,8 +80,6 @@ class VecRecordEpisodeStatistics(VecWrapper):
             elapsed_time=time.perf_counter() - float(self._starts[slot]),
             extra={"env_index": slot},
         )
-        result.infos[slot]["episode"] = stats
-        self.tracker.on_episode_end(stats)
 
 
 class VecTransformObservation(VecObservationWrapper):

@@ -452,3 +452,18 @@ def test_equal_seeds_replay_equal_windows_and_no_seed_goes_on(mode: str) -> None
     assert firsts() == [31, 31]
     assert firsts(seed=[7, None]) == [10, 52]  # the slot without a seed goes on
     vec.close()
+
+
+@pytest.mark.parametrize("market", [TRADING, {"episode_length": 21, "lookback": 10}])
+def test_a_slot_whose_end_went_unnoticed_is_held_and_ended_not_stepped_past_its_data(market: dict[str, Any]) -> None:
+    """What an interrupt between the kernel and the bookkeeping leaves: state at the last row, phase still live."""
+    vec = TradingVecEnv(2, autoreset=False, **market)
+    vec.reset(seed=0)
+    for _ in range(20):
+        vec.step([2, 2])
+    vec._step(np.array([2, 2]))  # the 21st step, of which the base class learns nothing
+    before = vec.get_attr("equity"), vec.get_attr("price"), vec.get_attr("timestamp")
+    result = vec.step([0, 0])
+    assert result.truncated.all() and result.rewards.tolist() == [0.0, 0.0]
+    assert (vec.get_attr("equity"), vec.get_attr("price"), vec.get_attr("timestamp")) == before
+    assert vec.step([0, 0]).kind.tolist() == [sekai.RowKind.FROZEN] * 2

@@ -14,9 +14,13 @@ def finite(name: str, value: Any) -> float:
     """`value` as a finite float."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} is {value!r} ({type(value).__name__}); expected a number.")
-    if not math.isfinite(value):
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
         raise ValueError(f"{name} is {value!r}; expected a finite number.")
-    return float(value)
+    return number
 
 
 def positive(name: str, value: Any) -> float:

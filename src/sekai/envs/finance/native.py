@@ -92,7 +92,7 @@ class FinanceVecEnv(NativeVecEnv):
         if all(other is first for other in samplers):
             positions = first.sample_many(self.rng, len(samplers), num_windows, episode_length)
         else:
-            positions = np.array([s.sample(self.rng, num_windows, episode_length) for s in samplers], np.int64)
+            positions = np.array([s.sample(self.rng, num_windows, episode_length) for s in samplers])
         return check_positions(positions, num_windows, sampler)
 
     def _find(self, name: str) -> tuple[Any, Any]:

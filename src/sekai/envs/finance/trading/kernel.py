@@ -160,7 +160,7 @@ def advance(
 
     for i in range(slots):
         price = state[PRICE, i]
-        if not frozen[i]:
+        if not frozen[i] and clock[ROW, i] < clock[LAST_ROW, i]:
             if simulated:
                 growth = log_return(shocks[i], params)
                 price *= math.exp(growth)
@@ -175,7 +175,9 @@ def advance(
         row = clock[ROW, i]
         head = clock[HEAD, i]
         out[OUT_DT, i] = params[DT]
-        if frozen[i]:
+        # a slot whose end the caller never learned of, interrupted in between, has no row to go to
+        over = row >= clock[LAST_ROW, i]
+        if frozen[i] or over:
             out[REWARD, i] = 0.0
             out[OUT_EQUITY, i] = state[EQUITY, i]
             out[OUT_EXPOSURE, i] = state[EXPOSURE, i]
@@ -184,7 +186,7 @@ def advance(
             out[TURNOVER, i] = 0.0
             out[CARRY, i] = 0.0
             flags[0, i] = False
-            flags[1, i] = False
+            flags[1, i] = over
             continue
 
         price = state[PRICE, i]
@@ -235,7 +237,7 @@ def advance(
 
     # in a loop of its own: between the other lines the call costs three times as much
     for i in range(slots):
-        if not frozen[i]:
+        if out[REWARD, i] != 0.0:
             out[REWARD, i] = math.log(out[REWARD, i])
     observe(every, returns, state, clock, simulated, observations)
     return -1

@@ -35,13 +35,15 @@ def parameter_block(parameters: Mapping[str, Any]) -> NDArray[np.float64]:
     block[tk.MARGIN_YIELD] = parameters["margin_rate"] * dt
     block[tk.BORROW_YIELD] = parameters["borrow_rate"] * dt
     block[tk.RUIN] = max(parameters["ruin_fraction"], tk.FLOOR)
-    block[tk.DRIFT] = (parameters["mu"] - 0.5 * sigma**2) * dt
+    block[tk.DRIFT] = (parameters["mu"] - 0.5 * sigma * sigma) * dt
     block[tk.VOLATILITY] = sigma * math.sqrt(dt)
     block[tk.CLIP] = math.inf if parameters["shock_clip"] is None else parameters["shock_clip"]
     block[tk.ON_CHANGE] = parameters["rebalance"] == "on_change"
     block[tk.DT] = dt
     block[tk.START_PRICE] = parameters["s0"]
     block[tk.LEVELS :] = positions
+    if not (math.isfinite(block[tk.DRIFT]) and math.isfinite(block[tk.VOLATILITY])):
+        raise ValueError(f"mu={parameters['mu']}, sigma={sigma} and dt={dt} leave the range of floats; lower them.")
     return block
 
 
