@@ -16,7 +16,7 @@ from sekai.core.env import await_reset, await_step
 from sekai.seeding import VecSeed
 from sekai.vector.base import AutoresetOptions
 from sekai.vector.building import EnvFactory, building
-from sekai.vector.exclusive import async_exclusive, exclusive
+from sekai.vector.exclusive import async_exclusive, exclusive, exclusive_step
 from sekai.vector.local import NEW, RESET, STEP, LocalVecEnv
 from sekai.vector.requests import ResetRequest
 from sekai.vector.results import VecResetResult, VecStepResult
@@ -201,7 +201,7 @@ class AsyncVecEnv(LocalVecEnv):
         with building(env_fns) as envs:
             LocalVecEnv.__init__(self, envs, autoreset=autoreset, autoreset_options=options)
 
-    @exclusive
+    @exclusive_step
     def step(self, actions: Any) -> VecStepResult:
         """Step all slots concurrently. An exception of one lets the others finish and is raised at the end."""
         calls, batch = self._begin_step(actions)
@@ -213,7 +213,9 @@ class AsyncVecEnv(LocalVecEnv):
         """Awaitable `step`."""
         calls, batch = self._begin_step(actions)
         await self._loop.run_async(self._step_all(calls, batch))
-        return self._finish_step(calls)
+        result = self._finish_step(calls)
+        self._unfinished = None
+        return result
 
     async def _step_all(self, calls: list[int], batch: Iterable[Any]) -> None:
         pairs = zip(calls, batch, strict=True)

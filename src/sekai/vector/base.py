@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from threading import Lock
+from threading import RLock
 from typing import Any, Self
 
 import gymnasium
@@ -54,7 +54,6 @@ class VecEnv(ABC):
     batch_observation_space: gymnasium.Space[Any]
     batch_action_space: gymnasium.Space[Any]
     autoreset: AutoresetMode
-    lost_rows: NDArray[np.bool_]
     spec: Any = None
     metadata: dict[str, Any]
     render_mode: str | None = None
@@ -128,6 +127,11 @@ class VecEnv(ABC):
     def layers(self) -> list[str]:
         """Class names of the vector wrappers, of this class and of a sub-environment's layers, outermost first."""
 
+    @property
+    @abstractmethod
+    def lost_rows(self) -> NDArray[np.bool_]:
+        """Slots whose last row the caller never saw, bool `(num_envs,)`."""
+
     @abstractmethod
     def lose_rows(self, slots: NDArray[np.bool_]) -> None:
         """Note that nobody came to see the latest rows of these slots, bool `(num_envs,)`; see `lost_rows`."""
@@ -160,6 +164,9 @@ class SlotVecEnv(VecEnv):
         phase: int8 `(num_envs,)` of `Phase`.
     """
 
+    _awaited = False  # an awaitable call is in progress, see `exclusive`
+    _unfinished: Any = None  # what a step whose result has not been handed out was doing, see `_moved`
+
     def __init__(
         self,
         num_envs: int,
@@ -183,23 +190,41 @@ class SlotVecEnv(VecEnv):
         self.batch_observation_space = batch_space(self.observation_space, self.num_envs)
         self.batch_action_space = batch_space(self.action_space, self.num_envs)
         self.phase = np.full(self.num_envs, Phase.NEW, np.int8)
-        self.lost_rows = np.zeros(self.num_envs, bool)
+        self._lost = np.zeros(self.num_envs, bool)
         self._episode = [-1] * self.num_envs
         self._autoreset_options = autoreset_options
         self._next_options: list[Options] = [None] * self.num_envs
         self._unasked: list[int] = []
-        self._lock = Lock()
+        self._lock = RLock()
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._lock = Lock()
+        self._lock = RLock()
+
+    @property
+    def lost_rows(self) -> NDArray[np.bool_]:
+        """Slots whose last row the caller never saw, bool `(num_envs,)`."""
+        self._note_unfinished()
+        return self._lost
 
     def lose_rows(self, slots: NDArray[np.bool_]) -> None:
         """Note that nobody came to see the latest rows of these slots."""
-        self.lost_rows = self.lost_rows | slots
+        self._note_unfinished()
+        self._lost = self._lost | slots
+
+    def _note_unfinished(self) -> None:
+        """Lose the rows of a step that did not come to its end."""
+        if self._unfinished is not None:
+            self._lost = self._lost | self._moved(self._unfinished)
+            self._unfinished = None
+
+    def _moved(self, unfinished: Any) -> NDArray[np.bool_]:
+        """The slots that a step was moving, from what it left in `_unfinished`: here the mask itself."""
+        moved: NDArray[np.bool_] = unfinished
+        return moved
 
     def _require_open(self) -> None:
         if self.closed:

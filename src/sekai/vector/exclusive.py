@@ -1,4 +1,8 @@
-"""One call at a time: a second one, from another thread or task, is an error and not a torn batch."""
+"""One call at a time: a second one, from another thread or task, is an error and not a torn batch.
+
+Threads are told apart by a re-entrant lock: should an interrupt come between taking it and the block that gives it
+back, the thread that holds it can go on. Tasks of one thread are told apart by a flag.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +23,34 @@ def exclusive(method: Method) -> Method:
         if not self._lock.acquire(blocking=False):
             raise _busy(self)
         try:
+            if self._awaited:
+                raise _busy(self)
             return method(self, *args, **kwargs)
         finally:
             self._lock.release()
+
+    return cast(Method, guarded)
+
+
+def exclusive_step(method: Method) -> Method:
+    """`exclusive` for `step`, which also says that the caller has the result.
+
+    That is said by the last statement of the outermost frame, after which no interrupt can come before the caller has
+    it; whatever cuts a step short before that leaves its rows lost.
+    """
+
+    @wraps(method)
+    def guarded(self: Any, actions: Any) -> Any:
+        if not self._lock.acquire(blocking=False):
+            raise _busy(self)
+        try:
+            if self._awaited:
+                raise _busy(self)
+            result = method(self, actions)
+        finally:
+            self._lock.release()
+        self._unfinished = None
+        return result
 
     return cast(Method, guarded)
 
@@ -31,11 +60,13 @@ def async_exclusive(method: Method) -> Method:
 
     @wraps(method)
     async def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not self._lock.acquire(blocking=False):
+        if self._awaited or not self._lock.acquire(blocking=False):
             raise _busy(self)
         try:
+            self._awaited = True
             return await method(self, *args, **kwargs)
         finally:
+            self._awaited = False
             self._lock.release()
 
     return cast(Method, guarded)

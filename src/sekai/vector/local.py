@@ -57,7 +57,6 @@ class LocalVecEnv(SlotVecEnv):
     """
 
     first_slot: int = 0
-    _unfinished: list[int] | None = None  # calls of a step that has not come to its end
 
     def __init__(
         self, envs: list[Any], *, autoreset: Any = True, autoreset_options: AutoresetOptions | None = None
@@ -96,23 +95,10 @@ class LocalVecEnv(SlotVecEnv):
         self._write = writer_into(self.observation_space, self._batch, first=self.first_slot)
         self._stepped = self._take_step()
 
-    @property
-    def lost_rows(self) -> NDArray[np.bool_]:
-        """Slots whose last row the caller never saw, bool `(num_envs,)`."""
-        self._note_unfinished()
-        return self._lost
-
-    @lost_rows.setter
-    def lost_rows(self, lost: NDArray[np.bool_]) -> None:
-        self._lost, self._any_lost = lost, bool(lost.any())
-
-    def _note_unfinished(self) -> None:
-        """Lose the rows of a step that did not come to its end."""
-        if self._unfinished is not None:
-            lost = self._lost.copy()
-            lost[: len(self._unfinished)] |= [call != HOLD for call in self._unfinished]
-            self.lost_rows = lost
-            self._unfinished = None
+    def _moved(self, unfinished: list[int]) -> NDArray[np.bool_]:
+        moved = np.zeros(self.num_envs, bool)
+        moved[: len(unfinished)] = [call != HOLD for call in unfinished]
+        return moved
 
     def _begin(self) -> None:
         self._ended = []
@@ -207,7 +193,8 @@ class LocalVecEnv(SlotVecEnv):
                 True,
             )
             kind[slot] = KIND[STEP][self._terminated[slot]][self._truncated[slot]][False]
-        if calls is not self._all_step or self._any_lost:
+        any_lost = bool(self._lost.any())
+        if calls is not self._all_step or any_lost:
             terminated, truncated = np.array(self._terminated, bool), np.array(self._truncated, bool)
             rows = zip(calls, self._terminated, self._truncated, self._lost.tolist(), strict=True)
             kind = np.array([KIND[call][te][tr][lost] for call, te, tr, lost in rows], np.int8)
@@ -221,9 +208,8 @@ class LocalVecEnv(SlotVecEnv):
             ended=ended,
             space=self.observation_space,
         )
-        if self._any_lost:
-            self.lost_rows = np.zeros(n, bool)
-        self._unfinished = None  # last, so that an interrupt before it loses the rows
+        if any_lost:
+            self._lost = np.zeros(n, bool)
         return result
 
     def _begin_reset(self, seed: VecSeed, options: Any, mask: Any) -> ResetRequest:
@@ -232,7 +218,7 @@ class LocalVecEnv(SlotVecEnv):
         self._require_rest_started(request.mask)
         self._check_options(request)
         self._begin()
-        self.lost_rows = self.lost_rows | request.mask  # until the caller has the first rows
+        self.lose_rows(request.mask)  # until the caller has the first rows
         for slot in np.flatnonzero(~request.mask).tolist():
             self._held(slot)
         return request
@@ -255,7 +241,7 @@ class LocalVecEnv(SlotVecEnv):
             raise_first(self._named(self._failures), "needs a reset")
         self._ask_options()
         result = VecResetResult(self._observations(), Infos.of(self._infos), self.phase >= Phase.WAITING)
-        self.lost_rows = self.lost_rows & ~request.mask
+        self._lost = self._lost & ~request.mask
         return result
 
     def _latest(self, slot: int) -> Any:

@@ -20,7 +20,7 @@ from sekai.spaces import copy_batch, read_row
 from sekai.vector.actions import check_actions
 from sekai.vector.arrays import ArrayVecEnv
 from sekai.vector.base import AutoresetOptions
-from sekai.vector.exclusive import exclusive
+from sekai.vector.exclusive import exclusive, exclusive_step
 from sekai.vector.infos import Infos, Part
 from sekai.vector.outputs import check_batch, check_column, check_info, describe
 from sekai.vector.requests import ResetRequest, reset_request
@@ -73,6 +73,7 @@ class NativeVecEnv(ArrayVecEnv):
         self._last_actions: Any = None
         self._flags = np.zeros((2, self.num_envs), bool)  # terminated, truncated of the latest rows
         self._held: Any = None  # last rows of frozen slots, in a batch
+        self._every_slot = np.ones(self.num_envs, bool)
         self._steady = False  # every slot is live and no row was lost
         self._unchecked = {"_observe", "_step", "_reset_infos"}
 
@@ -167,7 +168,7 @@ class NativeVecEnv(ArrayVecEnv):
         self.lose_rows(request.mask)  # until the caller has the first rows
         self._ask_options()
         result = self._reset_result(request, infos)
-        self.lost_rows = self.lost_rows & ~request.mask
+        self._lost = self._lost & ~request.mask
         self._settle()
         return result
 
@@ -217,7 +218,7 @@ class NativeVecEnv(ArrayVecEnv):
         return VecResetResult(self._observations(waiting), made, waiting)
 
     def _settle(self) -> None:
-        self._steady = bool((self.phase == Phase.LIVE).all() and not self.lost_rows.any())
+        self._steady = bool((self.phase == Phase.LIVE).all() and not self._lost.any())
 
     def _observations(self, held: NDArray[np.bool_] | None = None) -> Any:
         """The observations of all slots, those of `held` slots as they were when their episode ended."""
@@ -247,10 +248,13 @@ class NativeVecEnv(ArrayVecEnv):
 
     # ---- step ----------------------------------------------------------------------------------
 
-    @exclusive
+    @exclusive_step
     def step(self, actions: Any) -> VecStepResult:
         """Step all slots; see `VecEnv.step`."""
         self._require_open()
+        if self._unfinished is not None:
+            self._note_unfinished()
+            self._steady = False
         steady = self._steady
         if not steady:
             self._require_started()
@@ -258,41 +262,37 @@ class NativeVecEnv(ArrayVecEnv):
             self._ask_options()
         batch = check_actions(self.action_space, actions, self.num_envs)
         calls = None if steady else calls_of(self.phase)
-        moving = None if calls is None else calls != Call.HOLD
         if calls is not None:
             self._repeat_actions(batch, calls != Call.STEP)
         self._check_actions(batch)
         self._last_actions = batch
         self._steady = False  # until the call has succeeded
-        try:
-            rewards, terminated, truncated, infos = self._checked_step(batch)
-            if calls is None:
-                truncated, infos = self._count_steps(True, truncated, infos)
-                ended = terminated | truncated
-                if not ended.any():
-                    self._steady = True
-                    return VecStepResult(
-                        self._observations(),
-                        rewards,
-                        terminated,
-                        truncated,
-                        Infos(self.num_envs, columns=infos),
-                        kind=np.zeros(self.num_envs, np.int8),  # RowKind.STEP
-                        ended=ended,
-                        space=self.observation_space,
-                    )
-                calls = np.full(self.num_envs, Call.STEP, np.int8)
-                return self._step_with_ends(calls, rewards, terminated, truncated, infos, [], ended)
-            stepped = calls == Call.STEP
-            truncated, infos = self._count_steps(stepped, truncated, infos)
-            terminated, truncated = terminated & stepped, truncated & stepped
-            slots = np.flatnonzero(stepped)
-            parts = [Part(name, values[slots], slots) for name, values in infos.items()]
-            rewards, ended = np.where(stepped, rewards, 0.0), terminated | truncated
-            return self._step_with_ends(calls, rewards, terminated, truncated, {}, parts, ended)
-        except BaseException:
-            self.lose_rows(np.ones(self.num_envs, bool) if moving is None else moving)
-            raise
+        self._unfinished = self._every_slot if calls is None else calls != Call.HOLD
+        rewards, terminated, truncated, infos = self._checked_step(batch)
+        if calls is None:
+            truncated, infos = self._count_steps(True, truncated, infos)
+            ended = terminated | truncated
+            if not ended.any():
+                self._steady = True
+                return VecStepResult(
+                    self._observations(),
+                    rewards,
+                    terminated,
+                    truncated,
+                    Infos(self.num_envs, columns=infos),
+                    kind=np.zeros(self.num_envs, np.int8),  # RowKind.STEP
+                    ended=ended,
+                    space=self.observation_space,
+                )
+            calls = np.full(self.num_envs, Call.STEP, np.int8)
+            return self._step_with_ends(calls, rewards, terminated, truncated, infos, [], ended)
+        stepped = calls == Call.STEP
+        truncated, infos = self._count_steps(stepped, truncated, infos)
+        terminated, truncated = terminated & stepped, truncated & stepped
+        slots = np.flatnonzero(stepped)
+        parts = [Part(name, values[slots], slots) for name, values in infos.items()]
+        rewards, ended = np.where(stepped, rewards, 0.0), terminated | truncated
+        return self._step_with_ends(calls, rewards, terminated, truncated, {}, parts, ended)
 
     def _count_steps(
         self, stepped: NDArray[np.bool_] | bool, truncated: NDArray[np.bool_], infos: dict[str, Any]
@@ -332,10 +332,10 @@ class NativeVecEnv(ArrayVecEnv):
         self.frozen = phase >= Phase.WAITING
         terminated, truncated = np.where(held, self._flags, (terminated, truncated))
         self._flags = np.stack((terminated, truncated))
-        kind = kinds_of(calls, terminated, truncated, self.lost_rows)
+        kind = kinds_of(calls, terminated, truncated, self._lost)
         if self._unasked:
             self._ask_options()
-        self.lost_rows = np.zeros(self.num_envs, bool)
+        self._lost = np.zeros(self.num_envs, bool)
         self._settle()
         return VecStepResult(
             batch,

@@ -26,7 +26,7 @@ from sekai.spaces.checks import whole_number
 from sekai.vector.actions import check_actions
 from sekai.vector.base import AutoresetOptions, SlotVecEnv
 from sekai.vector.building import EnvFactory, check_equal_spaces, check_factories
-from sekai.vector.exclusive import exclusive
+from sekai.vector.exclusive import exclusive, exclusive_step
 from sekai.vector.infos import Infos
 from sekai.vector.pickling import dumps_by_value
 from sekai.vector.requests import ResetRequest, reset_request
@@ -178,7 +178,7 @@ class ProcVecEnv(SlotVecEnv):
         self._raise_failures(outcomes)
         return list(outcomes.values())
 
-    @exclusive
+    @exclusive_step
     def step(self, actions: Any) -> VecStepResult:
         """Step all shares in parallel. An exception of one lets the others finish; the worker stays alive."""
         self._require_open()
@@ -199,16 +199,14 @@ class ProcVecEnv(SlotVecEnv):
             )
             for worker in self._workers
         }
-        seen, moving = self.lost_rows, calls_of(self.phase) != Call.HOLD
-        parts: list[StepColumns] = self._exchange(messages, lost=seen | moving)
+        seen = self.lost_rows
+        parts: list[StepColumns] = self._exchange(messages, moving=calls_of(self.phase) != Call.HOLD)
         if self._unasked:
-            self.lost_rows = seen | moving  # until every question has its answer
             self._ask_options()
-        self.lost_rows = np.zeros(self.num_envs, bool)
         observations, rewards, terminated, truncated, infos, kinds, ended = zip(*parts, strict=True)
         kind = np.concatenate(kinds)
         kind[seen] = RowKind.LOST
-        return VecStepResult(
+        result = VecStepResult(
             join(self.observation_space, observations),
             np.concatenate(rewards),
             np.concatenate(terminated),
@@ -218,6 +216,8 @@ class ProcVecEnv(SlotVecEnv):
             ended=np.concatenate(ended),
             space=self.observation_space,
         )
+        self._lost = np.zeros(self.num_envs, bool)
+        return result
 
     @exclusive
     def reset(self, *, seed: VecSeed = None, options: Any = None, mask: Any = None) -> VecResetResult:
@@ -230,17 +230,16 @@ class ProcVecEnv(SlotVecEnv):
         if self._checks_options:
             self._exchange({index: ("check_options", share) for index, share in shares.items()})
         parts: list[ResetColumns] = self._exchange(
-            {index: ("reset", share) for index, share in shares.items()}, lost=self.lost_rows | request.mask
+            {index: ("reset", share) for index, share in shares.items()}, moving=request.mask
         )
-        seen, self.lost_rows = self.lost_rows, self.lost_rows | request.mask  # until the caller has the first rows
-        self._ask_options()
-        self.lost_rows = seen & ~request.mask
+        if self._unasked:
+            self._ask_options()
         observations, infos, dones = zip(*parts, strict=True)
-        return VecResetResult(
-            join(self.observation_space, observations),
-            Infos.of(self._join_lists(infos)),
-            np.concatenate(dones),
+        result = VecResetResult(
+            join(self.observation_space, observations), Infos.of(self._join_lists(infos)), np.concatenate(dones)
         )
+        self._unfinished, self._lost = None, self._lost & ~request.mask
+        return result
 
     @exclusive
     def get_attr(self, name: str) -> list[Any]:
@@ -289,19 +288,20 @@ class ProcVecEnv(SlotVecEnv):
     def _join_lists(parts: Iterable[list[Any]]) -> list[Any]:
         return [entry for part in parts for entry in part]
 
-    def _exchange(self, messages: Mapping[int, tuple[str, Any]], lost: NDArray[np.bool_] | None = None) -> list[Any]:
+    def _exchange(self, messages: Mapping[int, tuple[str, Any]], moving: NDArray[np.bool_] | None = None) -> list[Any]:
         """Send one request to each worker and collect every reply; then raise the first failure.
 
         Args:
             messages: command and payload by worker; nothing is sent unless all of them can be pickled.
-            lost: what `lost_rows` becomes when this call does not return.
+            moving: slots that the requests move; their rows are lost until the caller clears `_unfinished`.
         """
         self._number += 1
         packed = {index: pack_request(self._number, *message) for index, message in messages.items()}
         self._drop_stale_replies()
         outcomes: dict[int, Any] = {}
-        if lost is not None:
-            seen, self.lost_rows = self.lost_rows, lost
+        if moving is not None:
+            self._note_unfinished()
+            self._unfinished = moving
         for index, data in packed.items():
             worker = self._workers[index]
             worker.send(data)
@@ -314,8 +314,6 @@ class ProcVecEnv(SlotVecEnv):
                     self._absorb(worker, reply)
             outcomes[index] = _DEAD if reply is None else reply.open()
         self._raise_failures(outcomes)
-        if lost is not None:
-            self.lost_rows = seen.copy()
         return list(outcomes.values())
 
     def _drop_stale_replies(self) -> None:

@@ -10,7 +10,7 @@ from sekai.core.results import StepResult
 from sekai.seeding import VecSeed
 from sekai.vector.base import AutoresetOptions
 from sekai.vector.building import EnvFactory, building
-from sekai.vector.exclusive import exclusive
+from sekai.vector.exclusive import exclusive, exclusive_step
 from sekai.vector.local import NEW, RESET, STEP, LocalVecEnv
 from sekai.vector.results import VecResetResult, VecStepResult
 
@@ -38,7 +38,7 @@ class SyncVecEnv(LocalVecEnv):
         with building(env_fns, self.first_slot) as envs:
             super().__init__(envs, autoreset=autoreset, autoreset_options=autoreset_options)
 
-    @exclusive
+    @exclusive_step
     def step(self, actions: Any) -> VecStepResult:
         """Step the slots in order. An exception of one lets the others finish and is raised at the end."""
         calls, batch = self._begin_step(actions)

@@ -149,7 +149,7 @@ class VecWrapper(VecEnv):
         return self.venv.autoreset
 
     @property
-    def lost_rows(self) -> NDArray[np.bool_]:  # type: ignore[override]  # handed on, not stored
+    def lost_rows(self) -> NDArray[np.bool_]:
         """Slots whose last row the caller never saw."""
         return self.venv.lost_rows
 
