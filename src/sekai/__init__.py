@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gymnasium as gymnasium  # first: CPython 3.11 imports it a quarter slower from deep within other imports
+
 from sekai import envs as envs  # its import registers the ids that come with sekai
 from sekai.core import (
     ActionWrapper,

@@ -174,3 +174,16 @@ def test_the_import_is_light() -> None:
         for name in ("gymnasium", "sekai.spaces")
     ]
     assert loaded[1] == loaded[0], gymnasium.__version__
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8])
+@pytest.mark.parametrize("start", [0, 3])
+def test_membership_in_a_discrete_space_is_gymnasiums(dtype: Any, start: int) -> None:
+    ours = spaces.Discrete(4, start=start, dtype=dtype)
+    other = gymnasium.spaces.Discrete(4, start=start, dtype=dtype)
+    kinds = [np.int64, np.int32, np.int8, np.uint8, np.uint64, np.float64, np.bool_]
+    values: list[Any] = [*range(-2, 9), 2**63, -(2**63), True, 1.0, "1", None, np.array(1), np.array([1])]
+    values += [kind(value) for kind in kinds for value in (0, 1, 3, 6, 7, 100)] + [np.int64(-1), np.int64(2**63 - 1)]
+    answers = [ours.contains(value) for value in values]
+    assert answers == [other.contains(value) for value in values]
+    assert True in answers and False in answers and {type(answer) for answer in answers} == {bool}

@@ -245,7 +245,7 @@ def as_reset_result(result: Any, env: object) -> ResetResult:
     """
     if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], dict):
         raise TypeError(f"{env}.reset() returned {_shape(result)}; expected ResetResult(observation, info).")
-    return ResetResult._make(result)
+    return ResetResult(*result)
 
 
 def _shape(result: object) -> str:

@@ -13,8 +13,7 @@ yields `StepCall` or `ResetCall` and is sent their results.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import gymnasium
 import numpy as np
@@ -25,15 +24,13 @@ from sekai.seeding import Seed, check_seed
 from sekai.spaces import readable
 
 
-@dataclass(frozen=True)
-class StepCall:
+class StepCall(NamedTuple):
     """Ask the driver to step the inner environment."""
 
     action: Any
 
 
-@dataclass(frozen=True)
-class ResetCall:
+class ResetCall(NamedTuple):
     """Ask the driver to reset the inner environment, its stream continuing."""
 
     options: dict[str, Any] | None = None

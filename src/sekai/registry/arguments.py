@@ -5,8 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sekai.vector import AsyncVecEnv, ProcVecEnv, SyncVecEnv
 
@@ -22,8 +21,7 @@ VECTOR_NAMES = frozenset({"autoreset", "autoreset_options"})
 MAKE_VEC_NAMES = frozenset({"num_envs", "vectorization_mode", "wrappers", "vector_kwargs", "max_episode_steps"})
 
 
-@dataclass(frozen=True)
-class Accepted:
+class Accepted(NamedTuple):
     """The keyword arguments that a callable takes.
 
     Attributes:

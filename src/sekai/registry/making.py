@@ -14,6 +14,7 @@ from sekai.core.spawns import Spawns
 from sekai.registry.arguments import check_env_arguments
 from sekai.registry.specs import EnvSpec, copy_containers, load_entry_point, load_wrapper
 from sekai.registry.store import DEFAULT
+from sekai.spaces import readable
 from sekai.wrappers import FromGymnasium, TimeLimit
 from sekai.wrappers.time import check_max_episode_steps
 
@@ -95,7 +96,11 @@ class Recipe:
         if not isinstance(env, gymnasium.Env):
             raise TypeError(f"The entry point of {spec.id} returned {env!r}; expected a single environment.")
         try:
-            env.unwrapped.spec = spec
+            base = env.unwrapped
+            base.spec = spec
+            for name in ("observation_space", "action_space"):
+                if name in vars(base):  # sekai's print readably, and `contains` is quick in an environment's own step
+                    setattr(base, name, readable(getattr(base, name)))
             return self._wrap(env)
         except BaseException:
             env.close()

@@ -9,7 +9,7 @@ from sekai.spaces.discrete import Discrete, MultiBinary, MultiDiscrete
 from sekai.spaces.flatten import flatdim, flatten, flatten_space, unflatten
 from sekai.spaces.masked_box import MaskedBox
 from sekai.spaces.rows import copy_batch, empty_batch, finish_batch, iterate, read_row
-from sekai.spaces.writers import RowWriter, concatenate, row_writer, write_row, writer_into
+from sekai.spaces.writers import RowWriter, concatenate, row_writer, write_row
 
 __all__ = [
     "Box",
@@ -37,5 +37,4 @@ __all__ = [
     "row_writer",
     "unflatten",
     "write_row",
-    "writer_into",
 ]

@@ -46,6 +46,16 @@ class Discrete(gymnasium.spaces.Discrete[Any]):
             )
         super().__init__(count, seed=seed, start=first, dtype=kind)
 
+    def contains(self, x: Any) -> bool:
+        """Whether `x` is a member, as gymnasium has it.
+
+        The usual action, an int64 of a space of int64, is answered without gymnasium's questions about dtypes, which
+        cost more than the step of a small environment's physics.
+        """
+        if type(x) is np.int64 and self.dtype == np.int64:
+            return 0 <= int(x) - int(self.start) < int(self.n)
+        return super().contains(x)
+
     def __repr__(self) -> str:
         start = f", start={self.start}" if self.start != 0 else ""
         return f"Discrete({self.n}{start}{_dtype_text(self.dtype)})"

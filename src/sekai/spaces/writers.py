@@ -44,33 +44,6 @@ def row_writer(space: AnySpace, *, what: What = "observation", first: int = 0) -
     return _writer(space, _Refusal(error, lambda i: f"sub-env {first + i}: {what}"))
 
 
-def writer_into(space: AnySpace, batch: Any, *, first: int = 0) -> Callable[[int, Any], None]:
-    """`row_writer` bound to one batch: a function `(i, value)`, quicker where rows are vectors.
-
-    A vector row is written through a `memoryview`, which refuses another shape or dtype by itself, in C.
-
-    Args:
-        space: the single space.
-        batch: from `empty_batch`; it must stay the same object.
-        first: index of the sub-environment in row 0; the errors count from it.
-
-    Raises:
-        InvalidObservation: by the writer, see `row_writer`.
-    """
-    write = row_writer(space, first=first)
-    if not isinstance(batch, np.ndarray) or batch.ndim != 2 or batch.dtype.char not in "?bBhHiIlLqQfd":
-        return lambda i, value: write(batch, i, value)
-    rows = [memoryview(row) for row in batch]
-
-    def write_vector(i: int, value: Any) -> None:
-        try:
-            rows[i][:] = value
-        except (ValueError, TypeError):
-            write(batch, i, value)
-
-    return write_vector
-
-
 def write_row(space: AnySpace, batch: Any, i: int, value: Any, *, what: What = "observation") -> None:
     """Copy `value`, a sample of `space`, into row `i` of `batch`.
 

@@ -190,7 +190,8 @@ class SlotVecEnv(VecEnv):
         self.batch_observation_space = batch_space(self.observation_space, self.num_envs)
         self.batch_action_space = batch_space(self.action_space, self.num_envs)
         self.phase = np.full(self.num_envs, Phase.NEW, np.int8)
-        self._lost = np.zeros(self.num_envs, bool)
+        self._none_lost = np.zeros(self.num_envs, bool)
+        self._lost = self._none_lost  # replaced, never written to
         self._episode = [-1] * self.num_envs
         self._autoreset_options = autoreset_options
         self._next_options: list[Options] = [None] * self.num_envs
@@ -208,7 +209,7 @@ class SlotVecEnv(VecEnv):
     def lost_rows(self) -> NDArray[np.bool_]:
         """Slots whose last row the caller never saw, bool `(num_envs,)`."""
         self._note_unfinished()
-        return self._lost
+        return self._lost.copy()
 
     def lose_rows(self, slots: NDArray[np.bool_]) -> None:
         """Note that nobody came to see the latest rows of these slots."""

@@ -8,9 +8,8 @@ then on the dicts are the truth and may be changed by whoever holds them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +21,7 @@ _LIST_OF_DICTS = (
 _NOTHING: Mapping[str, NDArray[Any]] = {}
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """One key of the infos of some slots.
 
     Attributes:

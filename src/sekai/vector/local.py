@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sekai.core.env import Env, find_attr, walk
 from sekai.core.results import ResetResult, StepResult
 from sekai.core.slots import CALL_OF_PHASE, KIND, AutoresetMode, Call, Phase, phase_after
-from sekai.core.snapshot import ATOMS, snapshot
+from sekai.core.snapshot import snapshot
 from sekai.core.wrapper import resets_itself
 from sekai.errors import InvalidObservation
 from sekai.seeding import VecSeed
@@ -28,7 +28,7 @@ from sekai.spaces import (
     finish_batch,
     iterate,
     read_row,
-    writer_into,
+    row_writer,
 )
 from sekai.vector.actions import check_actions
 from sekai.vector.base import AutoresetOptions, SlotVecEnv
@@ -75,7 +75,7 @@ class LocalVecEnv(SlotVecEnv):
         n = self.num_envs
         self._resets_itself = [resets_itself(env) for env in envs]
         self._batch = empty_batch(self.observation_space, n)
-        self._write = writer_into(self.observation_space, self._batch, first=self.first_slot)
+        self._write = row_writer(self.observation_space, first=self.first_slot)
         # columns of the call in progress; flags also of the latest row of each slot
         self._terminated, self._truncated = [False] * n, [False] * n
         self._rewards: list[float] = [0.0] * n
@@ -84,16 +84,7 @@ class LocalVecEnv(SlotVecEnv):
         self._failures: dict[int, Exception] = {}
         self._all_live = [LIVE] * n
         self._all_step = [STEP] * n
-        self._stepped = self._take_step()
-
-    def __getstate__(self) -> dict[str, Any]:
-        # these two hold on to the arrays and lists of this object, not to those of a copy
-        return {name: value for name, value in super().__getstate__().items() if name not in ("_write", "_stepped")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self._write = writer_into(self.observation_space, self._batch, first=self.first_slot)
-        self._stepped = self._take_step()
+        self._after_reset = phase_after(RESET, False, self.autoreset)
 
     def _moved(self, unfinished: list[int]) -> NDArray[np.bool_]:
         moved = np.zeros(self.num_envs, bool)
@@ -104,34 +95,20 @@ class LocalVecEnv(SlotVecEnv):
         self._ended = []
         self._failures = {}
 
-    def _take_step(self) -> Callable[[int, StepResult], bool]:
-        """Make the function that takes the result of a slot's step.
-
-        It runs once per slot and step, so what it uses is bound once. It returns True when the slot has to be reset
-        in the same call.
-        """
-        write, rewards, infos, first = self._write, self._rewards, self._infos, self.first_slot
-        finished, atoms = self._finished, ATOMS
-
-        def take(slot: int, result: StepResult) -> bool:
-            observation, reward, terminated, truncated, info = result
-            try:
-                write(slot, observation)
-                rewards[slot] = reward if type(reward) is float else as_reward(reward, first + slot)
-                infos[slot] = info = info.copy() if type(info) is dict else as_info(info, first + slot)
-                for value in info.values():
-                    if type(value) not in atoms:
-                        infos[slot] = snapshot(info)
-                        break
-            except Exception:
-                if terminated or truncated:  # the episode is over, whatever its last row was meant to be
-                    self.phase[slot] = NEW
-                raise
-            if not (terminated or truncated):
-                return False
-            return finished(slot, bool(terminated), bool(truncated))
-
-        return take
+    def _stepped(self, slot: int, result: StepResult) -> bool:
+        """Take the result of a step; True when the slot has to be reset in the same call."""
+        observation, reward, terminated, truncated, info = result
+        try:
+            self._write(self._batch, slot, observation)
+            self._rewards[slot] = reward if type(reward) is float else as_reward(reward, self.first_slot + slot)
+            self._infos[slot] = snapshot(info if type(info) is dict else as_info(info, self.first_slot + slot))
+        except Exception:
+            if terminated or truncated:  # the episode is over, whatever its last row was meant to be
+                self.phase[slot] = NEW
+            raise
+        if not (terminated or truncated):
+            return False
+        return self._finished(slot, bool(terminated), bool(truncated))
 
     def _finished(self, slot: int, terminated: bool, truncated: bool) -> bool:
         """Note the end of an episode; True when the slot has to be reset in the same call."""
@@ -151,9 +128,10 @@ class LocalVecEnv(SlotVecEnv):
 
     def _restarted(self, slot: int, first: ResetResult) -> None:
         """Take the reset that followed the end of an episode within the same call."""
-        self._write(slot, first.observation)
-        self._infos[slot]["reset_info"] = snapshot(as_info(first.info, self.first_slot + slot))
-        self.phase[slot] = phase_after(RESET, False, self.autoreset)
+        self._write(self._batch, slot, first.observation)
+        info = first.info
+        self._infos[slot]["reset_info"] = {} if info == {} else snapshot(as_info(info, self.first_slot + slot))
+        self.phase[slot] = self._after_reset
         self._episodes_began((slot,))
 
     def _held(self, slot: int) -> None:
@@ -164,10 +142,10 @@ class LocalVecEnv(SlotVecEnv):
     def _was_reset(self, slot: int, first: ResetResult) -> None:
         """Take a reset that is a row of its own."""
         self._rewards[slot] = 0.0
-        self._write(slot, first.observation)
+        self._write(self._batch, slot, first.observation)
         self._terminated[slot] = self._truncated[slot] = False
         self._infos[slot] = snapshot(as_info(first.info, self.first_slot + slot))
-        self.phase[slot] = phase_after(RESET, False, self.autoreset)
+        self.phase[slot] = self._after_reset
         self._episodes_began((slot,))
 
     def _named(self, errors: dict[int, Exception]) -> dict[int, Exception]:
@@ -193,8 +171,7 @@ class LocalVecEnv(SlotVecEnv):
                 True,
             )
             kind[slot] = KIND[STEP][self._terminated[slot]][self._truncated[slot]][False]
-        any_lost = bool(self._lost.any())
-        if calls is not self._all_step or any_lost:
+        if calls is not self._all_step or self._lost is not self._none_lost:
             terminated, truncated = np.array(self._terminated, bool), np.array(self._truncated, bool)
             rows = zip(calls, self._terminated, self._truncated, self._lost.tolist(), strict=True)
             kind = np.array([KIND[call][te][tr][lost] for call, te, tr, lost in rows], np.int8)
@@ -208,8 +185,7 @@ class LocalVecEnv(SlotVecEnv):
             ended=ended,
             space=self.observation_space,
         )
-        if any_lost:
-            self._lost = np.zeros(n, bool)
+        self._lost = self._none_lost
         return result
 
     def _begin_reset(self, seed: VecSeed, options: Any, mask: Any) -> ResetRequest:
@@ -241,7 +217,8 @@ class LocalVecEnv(SlotVecEnv):
             raise_first(self._named(self._failures), "needs a reset")
         self._ask_options()
         result = VecResetResult(self._observations(), Infos.of(self._infos), self.phase >= Phase.WAITING)
-        self._lost = self._lost & ~request.mask
+        left = self._lost & ~request.mask
+        self._lost = left if left.any() else self._none_lost
         return result
 
     def _latest(self, slot: int) -> Any:
@@ -271,13 +248,13 @@ class LocalVecEnv(SlotVecEnv):
             self._ask_options()
         batch = check_actions(self.action_space, actions, self.num_envs)
         self._note_unfinished()
-        self._begin()
         if calls is self._all_step:
             self._terminated, self._truncated = [False] * self.num_envs, [False] * self.num_envs
         else:  # frozen slots keep their flags
             held = [call == HOLD for call in calls]
             self._terminated = [flag and hold for flag, hold in zip(self._terminated, held, strict=True)]
             self._truncated = [flag and hold for flag, hold in zip(self._truncated, held, strict=True)]
+        self._begin()
         self._unfinished = calls
         return calls, iterate(self.action_space, batch)
 
@@ -339,7 +316,7 @@ def as_reward(reward: Any, slot: int) -> float:
     Raises:
         InvalidObservation: anything else; the message names the sub-environment.
     """
-    if isinstance(reward, (int, float, np.integer, np.floating, np.bool_)):
+    if isinstance(reward, (float, int, np.integer, np.floating, np.bool_)):
         return float(reward)
     array = np.asarray(reward)
     if array.shape not in ((), (1,)) or array.dtype.kind not in "biuf":

@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -44,20 +43,23 @@ _DEAD_AT_START = Failure(
 _DEAD = Failure(None, "EOFError", "worker process exited unexpectedly", "")
 
 
-@dataclass
 class _Worker:
-    """The caller's end of one worker."""
+    """The caller's end of one worker.
 
-    index: int
-    lo: int
-    hi: int
-    process: Any
-    pipe: Connection
-    waiting_for: int | None
-    """Number of the request whose reply has not been read."""
-    inbox: list[bytes] = field(default_factory=list)
-    """A reply that has been read and not yet taken, where an interrupt came between the two."""
-    dead: bool = False
+    Attributes:
+        index, lo, hi: number of the worker, and the bounds `[lo, hi)` of its slots.
+        process, pipe: what it runs in, and how to reach it.
+        waiting_for: number of the request whose reply has not been read.
+        inbox: a reply that has been read and not yet taken, where an interrupt came between the two.
+        dead: it does not answer any more.
+    """
+
+    def __init__(self, index: int, lo: int, hi: int, process: Any, pipe: Connection) -> None:
+        self.index, self.lo, self.hi = index, lo, hi
+        self.process, self.pipe = process, pipe
+        self.waiting_for: int | None = 0  # what it is, and its spaces
+        self.inbox: list[bytes] = []
+        self.dead = False
 
     def receive(self) -> Reply | None:
         """The next reply, None when the worker has died."""
@@ -168,7 +170,7 @@ class ProcVecEnv(SlotVecEnv):
             )
             process.start()
             theirs.close()
-            self._workers.append(_Worker(index, lo, hi, process, ours, waiting_for=0))
+            self._workers.append(_Worker(index, lo, hi, process, ours))
 
     def _first_replies(self) -> list[dict[str, Any]]:
         replies = {worker.index: worker.receive() for worker in self._workers}

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +16,7 @@ from sekai.seeding import Seed, slot_seeds
 Options = dict[str, Any] | None
 
 
-@dataclass(frozen=True)
-class ResetRequest:
+class ResetRequest(NamedTuple):
     """One reset.
 
     Attributes:

@@ -11,9 +11,8 @@ import pickle
 import signal
 import traceback
 from collections.abc import Iterable
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +31,7 @@ StepColumns = tuple[Any, Any, Any, Any, list[dict[str, Any]], Any, Any]
 ResetColumns = tuple[Any, list[dict[str, Any]], Any]
 
 
-@dataclass(frozen=True)
-class Reply:
+class Reply(NamedTuple):
     """The answer to one request.
 
     Attributes:
@@ -58,8 +56,7 @@ class Reply:
             return Failure.of(error)
 
 
-@dataclass(frozen=True)
-class Failure:
+class Failure(NamedTuple):
     """An exception of a worker.
 
     Attributes:
@@ -84,8 +81,7 @@ class Failure:
         return cls(blamed_slot(error), type(error).__name__, message, trace)
 
 
-@dataclass(frozen=True)
-class StepRequest:
+class StepRequest(NamedTuple):
     """Actions of the share, and options prepared for the next episodes of some of its slots."""
 
     actions: Any

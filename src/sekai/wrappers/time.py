@@ -50,10 +50,8 @@ class TimeLimit(Wrapper):
 
         `after_step` only unpacks its argument, so gymnasium's plain tuples need no conversion.
         """
-        if type(self) is not TimeLimit:  # a subclass may have hooks of its own
+        if type(self) is not TimeLimit or self.elapsed_steps is None:  # hooks of a subclass, or a refusal
             return super().step(action)
-        if self.elapsed_steps is None:
-            self.before_step(action)
         return self.after_step(self.env.step(action))  # type: ignore[arg-type]  # a plain tuple unpacks as well
 
     async_step = Wrapper.async_step
