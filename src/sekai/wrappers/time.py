@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from sekai.core.env import as_step_result, find_attr
+from sekai.core.env import find_attr
 from sekai.core.results import ResetResult, StepResult, step_result
 from sekai.core.wrapper import ObservationWrapper, Wrapper
 from sekai.errors import ResetRequired
@@ -45,36 +45,12 @@ class TimeLimit(Wrapper):
             raise ResetRequired(f"{self.env} has not been reset: call reset() before step().")
         return action
 
-    def step(self, action: Any) -> StepResult:
-        """Step through the hooks, with as few frames as can be: this layer is on most environments.
-
-        `after_step` only unpacks its argument, so gymnasium's plain tuples need no conversion.
-        """
-        if type(self) is not TimeLimit or self.elapsed_steps is None:  # hooks of a subclass, or a refusal
-            return super().step(action)
-        return self.after_step(self.env.step(action))  # type: ignore[arg-type]  # a plain tuple unpacks as well
-
-    async_step = Wrapper.async_step
-
     def after_step(self, result: StepResult) -> StepResult:
         """Count the step and cut the episode at the limit."""
-        try:
-            observation, reward, terminated, truncated, info = result
-            info = info.copy()
-        except (TypeError, ValueError, AttributeError):
-            as_step_result(result, self.env)  # says what was returned instead
-            raise
+        observation, reward, terminated, truncated, info = result
         self.elapsed_steps = elapsed = self.elapsed_steps + 1  # type: ignore[operator]  # before_step saw to it
-        info["elapsed_steps"] = elapsed
-        return step_result(
-            (
-                observation,
-                reward,
-                bool(terminated),
-                elapsed >= self.max_episode_steps or bool(truncated),
-                info,
-            )
-        )
+        truncated = elapsed >= self.max_episode_steps or bool(truncated)
+        return step_result((observation, reward, bool(terminated), truncated, {**info, "elapsed_steps": elapsed}))
 
     def after_reset(self, result: ResetResult) -> ResetResult:
         """Start counting."""
