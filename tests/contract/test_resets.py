@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import faulthandler
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -391,3 +392,20 @@ def test_answers_that_are_no_options_are_refused(backend: str) -> None:
         vec.reset(seed=0)
     with pytest.raises(TypeError, match=r"^autoreset_options is 5; expected a function of \(slot, episode\)\.$"):
         build(backend, "same_step", (2, 2), autoreset_options=5)
+
+
+def test_questions_come_in_slot_order_though_resets_finish_in_another() -> None:
+    class Waits(Coded):
+        async def async_reset(self, **arguments: Any) -> Any:
+            await asyncio.sleep(0.03 * (2 - self.slot))
+            return self.reset(**arguments)
+
+    asked: list[tuple[int, int]] = []
+
+    def options(slot: int, episode: int) -> None:
+        asked.append((slot, episode))
+
+    with sekai.AsyncVecEnv([lambda i=i: Waits(i, 1) for i in range(3)], autoreset_options=options) as vec:
+        vec.reset(seed=0)
+        vec.step([0, 0, 0])
+    assert asked == [(0, 1), (1, 1), (2, 1), (0, 2), (1, 2), (2, 2)]

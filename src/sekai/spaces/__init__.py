@@ -8,7 +8,7 @@ from sekai.spaces.composite import Dict, Sequence, Tuple, readable
 from sekai.spaces.discrete import Discrete, MultiBinary, MultiDiscrete
 from sekai.spaces.flatten import flatdim, flatten, flatten_space, unflatten
 from sekai.spaces.masked_box import MaskedBox
-from sekai.spaces.rows import copy_batch, empty_batch, finish_batch, iterate, read_row
+from sekai.spaces.rows import copy_batch, copy_rows, empty_batch, finish_batch, iterate, read_row
 from sekai.spaces.writers import RowWriter, concatenate, row_writer, write_row
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "batch_space",
     "concatenate",
     "copy_batch",
+    "copy_rows",
     "describe_mismatch",
     "empty_batch",
     "finish_batch",

@@ -16,6 +16,7 @@ from typing import Any
 
 import gymnasium.spaces
 import numpy as np
+from numpy.typing import NDArray
 
 from sekai.spaces.batch import FIXED_SIZE
 from sekai.spaces.composite import AnySpace
@@ -63,6 +64,21 @@ def copy_batch(space: AnySpace, batch: Any) -> Any:
     if isinstance(space, gymnasium.spaces.Tuple):
         return tuple(copy_batch(part, rows) for part, rows in zip(space.spaces, batch, strict=True))
     return deepcopy(batch)
+
+
+def copy_rows(target: Any, source: Any, indices: NDArray[np.intp]) -> None:
+    """Copy some rows from one batch to another of the same structure."""
+    if isinstance(target, np.ndarray):
+        target[indices] = source[indices]
+    elif isinstance(target, dict):
+        for key, part in target.items():
+            copy_rows(part, source[key], indices)
+    elif isinstance(target, tuple):
+        for part, rows in zip(target, source, strict=True):
+            copy_rows(part, rows, indices)
+    else:
+        for slot in indices.tolist():
+            target[slot] = source[slot]
 
 
 def iterate(space: AnySpace, batch: Any) -> Iterator[Any]:

@@ -160,6 +160,22 @@ class Infos(Sequence[dict[str, Any]]):
         return rows
 
 
+class TakenInfos:
+    """The infos of some slots, built only when one is read; values of a `Part`."""
+
+    def __init__(self, infos: Infos, slots: NDArray[np.intp]) -> None:
+        self._infos, self._slots = infos, slots
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def __getitem__(self, place: int) -> dict[str, Any]:
+        return self._infos[int(self._slots[place])]
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (self[place] for place in range(len(self)))
+
+
 def stack_infos(infos: Infos | Sequence[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:
     """Stack the keys that every sub-environment's info has, each to an array with a leading slot axis.
 

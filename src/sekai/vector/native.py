@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from sekai.core.slots import PHASE_AFTER_END, AutoresetMode, Call, Phase, calls_of, kinds_of, phases_after
 from sekai.errors import InvalidObservation
 from sekai.seeding import Seed, VecSeed, check_seed, slot_seeds
-from sekai.spaces import copy_batch, read_row
+from sekai.spaces import copy_batch, copy_rows, read_row
 from sekai.vector.actions import check_actions
 from sekai.vector.arrays import ArrayVecEnv
 from sekai.vector.base import AutoresetOptions
 from sekai.vector.exclusive import exclusive, exclusive_step
-from sekai.vector.infos import Infos, Part
+from sekai.vector.infos import Infos, Part, TakenInfos
 from sekai.vector.outputs import check_batch, check_column, check_info, describe
 from sekai.vector.requests import ResetRequest, reset_request
 from sekai.vector.results import VecResetResult, VecStepResult
@@ -228,7 +228,7 @@ class NativeVecEnv(ArrayVecEnv):
             self._unchecked.discard("_observe")
         if held is not None and held.any():
             batch = copy_batch(self.observation_space, batch)
-            _assign(batch, self._held, np.flatnonzero(held))
+            copy_rows(batch, self._held, np.flatnonzero(held))
         return batch
 
     def _observe_again(self, indices: Indices, batch: Any) -> Any:
@@ -353,7 +353,7 @@ class NativeVecEnv(ArrayVecEnv):
     ) -> tuple[Any, list[Part]]:
         """Start the next episode of slots that ended in this call; keep their terminal rows and infos."""
         final = self._rows(batch, finished)
-        final_infos = _TakenInfos(Infos(self.num_envs, columns=columns, parts=parts), finished)
+        final_infos = TakenInfos(Infos(self.num_envs, columns=columns, parts=parts), finished)
         infos = self._restart_episodes(finished)
         batch = self._observe_again(finished, batch)
         return batch, [
@@ -383,7 +383,7 @@ class NativeVecEnv(ArrayVecEnv):
         if self._held is None:
             self._held = copy_batch(self.observation_space, batch)
         else:
-            _assign(self._held, batch, finished)
+            copy_rows(self._held, batch, finished)
 
     def _checked_step(self, actions: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
         outputs = self._step(actions)
@@ -410,39 +410,8 @@ class NativeVecEnv(ArrayVecEnv):
     def _repeat_actions(self, batch: Any, resting: NDArray[np.bool_]) -> None:
         """Hand slots that are not stepped their last action again, so that what the caller gave them is ignored."""
         if self._last_actions is not None:
-            _assign(batch, self._last_actions, np.flatnonzero(resting))
+            copy_rows(batch, self._last_actions, np.flatnonzero(resting))
 
     def close(self) -> None:
         """Mark as closed; a subclass that holds resources releases them and calls this."""
         self.closed = True
-
-
-class _TakenInfos:
-    """The infos of some slots, built only when one is read; values of a `Part`."""
-
-    def __init__(self, infos: Infos, slots: Indices) -> None:
-        self._infos, self._slots = infos, slots
-
-    def __len__(self) -> int:
-        return len(self._slots)
-
-    def __getitem__(self, place: int) -> dict[str, Any]:
-        return self._infos[int(self._slots[place])]
-
-    def __iter__(self) -> Any:
-        return (self[place] for place in range(len(self)))
-
-
-def _assign(target: Any, source: Any, indices: Indices) -> None:
-    """Copy some rows from one batch to another of the same structure."""
-    if isinstance(target, dict):
-        for key, part in target.items():
-            _assign(part, source[key], indices)
-    elif isinstance(target, tuple):
-        for part, rows in zip(target, source, strict=True):
-            _assign(part, rows, indices)
-    elif isinstance(target, np.ndarray):
-        target[indices] = source[indices]
-    else:
-        for slot in indices.tolist():
-            target[slot] = source[slot]
