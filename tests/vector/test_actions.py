@@ -206,3 +206,10 @@ def test_integers_arrive_unchanged_or_not_at_all(values: list[int]) -> None:
     else:
         bad = next(i for i, value in enumerate(values) if not low <= value <= high)
         assert re.match(rf"The action of sub-env {bad} is {values[bad]}\b", refusal(DISCRETE, values, len(values)))
+
+
+def test_a_masked_action_is_no_action() -> None:
+    masked = np.ma.masked_array([0, 1], [False, True])
+    with pytest.raises(sekai.InvalidAction, match="masked entries"):
+        check_actions(sekai.Discrete(2), masked, 2)
+    assert check_actions(sekai.Discrete(2), np.ma.masked_array([0, 1]), 2).tolist() == [0, 1]

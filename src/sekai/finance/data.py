@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.spaces.checks import has_masked_entries
+
 # a price beyond these is a slip, and its quotients and squares leave the range of floats
 LOWEST, HIGHEST = 1e-100, 1e100
 
@@ -114,7 +116,7 @@ def check_prices(prices: Any) -> NDArray[np.float64]:
     """A private float64 `(T,)` copy of `prices`; see `MarketData`."""
     if isinstance(prices, MarketData):
         raise TypeError("prices is a MarketData; give it as data=.")
-    if np.ma.is_masked(prices):
+    if has_masked_entries(prices):
         raise TypeError("prices is a masked array with masked entries; fill or leave out these rows.")
     try:
         given = np.asarray(prices)
@@ -146,7 +148,7 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _check_timestamps(timestamps: Any, rows: int) -> NDArray[np.datetime64]:
-    if np.ma.is_masked(timestamps):
+    if has_masked_entries(timestamps):
         raise TypeError("timestamps is a masked array with masked entries; every row needs a date.")
     given = np.asarray(timestamps)
     if given.dtype.kind not in "MOU" or (given.dtype.kind == "O" and not all(map(_is_date, given.flat))):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,12 @@ def whole_number(name: str, value: Any, *, minimum: int | None = None) -> int:
     if minimum is not None and value < minimum:
         raise ValueError(f"{name} is {int(value)}; expected {expected}.")
     return int(value)
+
+
+def has_masked_entries(value: Any) -> bool:
+    """Whether `value` is a masked array that hides some entries; NumPy would hand on what is behind the mask."""
+    module = sys.modules.get("numpy.ma")  # not imported for the question: without it there are no such arrays
+    return module is not None and bool(module.is_masked(value))
 
 
 def dimensions(name: str, value: Any, *, minimum: int = 0) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sekai.core.snapshot import snapshot
 from sekai.errors import InvalidAction
+from sekai.spaces.checks import has_masked_entries
 
 
 def check_actions(space: gymnasium.Space[Any], actions: Any, n: int) -> Any:
@@ -62,7 +63,7 @@ def _check_array(space: gymnasium.Space[Any], actions: Any, n: int) -> NDArray[A
     dtype, expected = space.dtype, (n, *(space.shape or ()))
     assert dtype is not None
     if type(actions) is not np.ndarray:
-        if np.ma.is_masked(actions):
+        if has_masked_entries(actions):
             raise InvalidAction("The action batch has masked entries; expected an action for every sub-env.")
         actions = _stack_rows(space, actions, n)
     if actions.shape != expected:

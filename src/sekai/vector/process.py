@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
+import signal
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,8 +32,11 @@ from sekai.vector.pickling import dumps_by_value
 from sekai.vector.requests import ResetRequest, reset_request
 from sekai.vector.results import VecResetResult, VecStepResult
 from sekai.vector.shares import cut, join, share_bounds
+from sekai.vector.signals import Deferred
 from sekai.vector.worker import Failure, Reply, ResetColumns, StepColumns, StepRequest, pack_request, work
 
+# where there is no SIGALRM, SIGINT stands for it: it is then deferred twice, which changes nothing
+_ALARM = getattr(signal, "SIGALRM", signal.SIGINT)
 _DEAD_AT_START = Failure(
     None,
     "EOFError",
@@ -60,24 +64,29 @@ class _Worker:
         self.waiting_for: int | None = 0  # what it is, and its spaces
         self.inbox: list[bytes] = []
         self.dead = False
+        self._interrupt, self._alarm = Deferred(signal.SIGINT), Deferred(_ALARM)
 
     def receive(self) -> Reply | None:
-        """The next reply, None when the worker has died."""
+        """The next reply, None when the worker has died. It stays the next one until it is `taken`."""
         if not self.inbox and not self._read():
             self.dead = True
             return None
         reply: Reply = pickle.loads(self.inbox[0])
+        return reply
+
+    def taken(self, reply: Reply) -> None:
+        """What the reply says has been kept."""
         if reply.number == self.waiting_for:
             self.waiting_for = None
         self.inbox.clear()
-        return reply
 
     def _read(self) -> bool:
         """Wait for a reply and put it into the inbox; False when the worker has died."""
         wait([self.pipe, self.process.sentinel])
         try:
             if self.pipe.poll():
-                self.inbox.append(self.pipe.recv_bytes())
+                with self._alarm, self._interrupt:
+                    self.inbox.append(self.pipe.recv_bytes())
                 return True
         except (EOFError, ConnectionError):
             pass  # it has died
@@ -86,11 +95,13 @@ class _Worker:
                 raise
         return False
 
-    def send(self, request: bytes) -> None:
+    def send(self, request: bytes, number: int) -> None:
         """Send a request; a worker that has died is marked so."""
         try:
             if not self.dead:
-                self.pipe.send_bytes(request)
+                with self._alarm, self._interrupt:
+                    self.pipe.send_bytes(request)
+                    self.waiting_for = number
         except ConnectionError:
             self.dead = True
 
@@ -173,10 +184,12 @@ class ProcVecEnv(SlotVecEnv):
             self._workers.append(_Worker(index, lo, hi, process, ours))
 
     def _first_replies(self) -> list[dict[str, Any]]:
-        replies = {worker.index: worker.receive() for worker in self._workers}
-        outcomes: dict[int, Any] = {
-            i: _DEAD_AT_START if reply is None else reply.open() for i, reply in replies.items()
-        }
+        outcomes: dict[int, Any] = {}
+        for worker in self._workers:
+            reply = worker.receive()
+            if reply is not None:
+                worker.taken(reply)
+            outcomes[worker.index] = _DEAD_AT_START if reply is None else reply.open()
         self._raise_failures(outcomes)
         return list(outcomes.values())
 
@@ -305,15 +318,14 @@ class ProcVecEnv(SlotVecEnv):
             self._note_unfinished()
             self._unfinished = moving
         for index, data in packed.items():
-            worker = self._workers[index]
-            worker.send(data)
-            worker.waiting_for = self._number
+            self._workers[index].send(data, self._number)
         for index in packed:
             worker, reply = self._workers[index], None
             while worker.waiting_for is not None and not worker.dead:  # past a stale reply, should there be one
                 reply = worker.receive()
                 if reply is not None:
                     self._absorb(worker, reply)
+                    worker.taken(reply)
             outcomes[index] = _DEAD if reply is None else reply.open()
         self._raise_failures(outcomes)
         return list(outcomes.values())
@@ -324,6 +336,7 @@ class ProcVecEnv(SlotVecEnv):
                 reply = worker.receive()
                 if reply is not None:
                     self._absorb(worker, reply)
+                    worker.taken(reply)
 
     def _absorb(self, worker: _Worker, reply: Reply) -> None:
         """Keep what a reply says of the slots, also when its result will never be seen."""
@@ -355,13 +368,15 @@ class ProcVecEnv(SlotVecEnv):
         outcomes: dict[int, Any] = {}
         self._number += 1
         for worker in self._workers:
-            worker.send(pack_request(self._number, "close", None))
+            worker.send(pack_request(self._number, "close", None), self._number)
         for worker in self._workers:
             while not worker.dead and worker.pipe.poll(max(0.0, deadline - time.monotonic())):
                 reply = worker.receive()
-                if reply is not None and reply.number == self._number:
-                    outcomes[worker.index] = reply.open()
-                    break
+                if reply is not None:
+                    worker.taken(reply)
+                    if reply.number == self._number:
+                        outcomes[worker.index] = reply.open()
+                        break
         for worker in self._workers:
             worker.process.join(max(0.0, deadline - time.monotonic()))
             if worker.process.is_alive():
