@@ -10,6 +10,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterable
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from sekai.core.env import await_reset, await_step
@@ -40,13 +41,14 @@ class Loop:
         """Run `work` to its end. An interrupt cancels it and waits until it has let go of the environments."""
         job = self._start(work)
         try:
+            job.ended.get()
             return job.outcome.result()
         except _Stop as stop:
             error = stop.error
         except BaseException:
             if not job.outcome.done():
                 job.cancel()
-                job.outcome.exception()
+                job.ended.get()
             raise
         raise error
 
@@ -87,12 +89,17 @@ class Loop:
 
 
 class _Job:
-    """One piece of work on the loop. `outcome` is done only when the work has ended, also when it was cancelled."""
+    """One piece of work on the loop. `outcome` is done only when the work has ended, also when it was cancelled.
+
+    A thread waits for `ended`, which gets one entry then: waiting for the future itself does not survive an interrupt
+    at every moment, since its condition is written in Python.
+    """
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         from concurrent.futures import Future
 
         self.outcome: Future[Any] = Future()
+        self.ended: SimpleQueue[None] = SimpleQueue()
         self._loop = loop
         self._task: Task[Any] | None = None
 
@@ -106,16 +113,14 @@ class _Job:
         self._loop.call_soon_threadsafe(lambda: self._task is not None and self._task.cancel())
 
     def _finish(self, task: Task[Any]) -> None:
-        if task.cancelled():
-            from concurrent.futures import CancelledError
+        from concurrent.futures import CancelledError
 
-            self.outcome.set_exception(CancelledError())
-            return
-        error = task.exception()
+        error = CancelledError() if task.cancelled() else task.exception()
         if error is not None:
             self.outcome.set_exception(error)
         else:
             self.outcome.set_result(task.result())
+        self.ended.put(None)
 
 
 async def _cancel_others() -> None:
