@@ -133,7 +133,7 @@ def test_a_reset_that_returns_something_else_is_named(wrap: Any) -> None:
 
 def test_gymnasiums_wrappers_stand_outside_sekais_environments() -> None:
     env: Any = gymnasium.wrappers.TransformObservation(
-        gymnasium.wrappers.TimeLimit(sekai.ClipReward(CodedEnv(4, length=9), high=15.0), 2), lambda o: o + 1, None
+        gymnasium.wrappers.TimeLimit(sekai.ClipReward(CodedEnv(4, length=9), max_reward=15.0), 2), lambda o: o + 1, None
     )
     observation, info = env.reset(seed=0)
     assert observation.tolist() == [5, 1, 1]

@@ -193,7 +193,7 @@ WRAPPERS: dict[str, Any] = {
     "auto reset": sekai.AutoReset,
     "time limit": lambda env: sekai.TimeLimit(env, 2),
     "time": lambda env: sekai.TimeAwareObservation(env, 4),
-    "clip": lambda env: sekai.ClipReward(env, high=15.0),
+    "clip": lambda env: sekai.ClipReward(env, max_reward=15.0),
     "order": sekai.OrderEnforcing,
     "gymnasium": sekai.FromGymnasium,
     "all": lambda env: Scaled(

@@ -27,7 +27,7 @@ def test_writing_then_reading_gives_the_samples_back(space: Any, n: int) -> None
     assert batch in spaces.batch_space(space, n)
     assert all(equal(spaces.read_row(space, batch, i), samples[i]) for i in range(n))
     assert all(map(equal, spaces.iterate(space, batch), samples))
-    assert equal(spaces.copy_batch(space, batch), batch)
+    assert equal(spaces.finish_batch(space, spaces.copy_batch(space, batch)), batch)
 
 
 def test_containers_follow_the_space() -> None:

@@ -78,7 +78,7 @@ def test_an_episode_of_which_a_row_was_lost_is_not_reported_and_the_next_one_is(
 
 def test_the_clock_of_an_episode_starts_at_its_reset(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("sekai.vector.wrappers.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("sekai.vector.wrappers.episodes.time.perf_counter", lambda: now[0])
     with sekai.VecRecordEpisodeStatistics(build("sync", "next_step", (1,))) as vec:
         elapsed = []
         for begun, ended in ((10.0, 12.0), (100.0, 105.0)):

@@ -17,10 +17,10 @@ from tests.core.envs import play
 @pytest.mark.parametrize(
     ("bounds", "rewards"),
     [
-        ({"low": -1.0, "high": 15.0}, [12.0, 15.0, 15.0]),
-        ({"high": 22.0}, [12.0, 22.0, 22.0]),
-        ({"low": 20.0}, [20.0, 22.0, 32.0]),
-        ({"low": 50, "high": 60}, [50.0, 50.0, 50.0]),
+        ({"min_reward": -1.0, "max_reward": 15.0}, [12.0, 15.0, 15.0]),
+        ({"max_reward": 22.0}, [12.0, 22.0, 22.0]),
+        ({"min_reward": 20.0}, [20.0, 22.0, 32.0]),
+        ({"min_reward": 50, "max_reward": 60}, [50.0, 50.0, 50.0]),
     ],
 )
 @pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
@@ -33,7 +33,7 @@ def test_rewards_are_clipped(bounds: dict[str, float], rewards: list[float], awa
 
 def test_nothing_else_changes() -> None:
     clipped, plain = (
-        play(env, [2, 2, 2], awaited=False) for env in (sekai.ClipReward(CodedEnv(), high=1.0), CodedEnv())
+        play(env, [2, 2, 2], awaited=False) for env in (sekai.ClipReward(CodedEnv(), max_reward=1.0), CodedEnv())
     )
     for a, b in zip(clipped, plain, strict=True):
         assert a.observation.tolist() == b.observation.tolist()
@@ -58,7 +58,8 @@ def test_infinite_and_numpy_rewards_become_floats_within_bounds(reward: Any, exp
     [(1.0, 1.0), (2.0, 1.0), (-math.inf, math.inf), (math.nan, 1.0), (0.0, math.nan), (math.inf, math.inf)],
 )
 def test_bounds_that_make_no_sense_are_refused(low: float, high: float) -> None:
-    text = f"ClipReward(low={low}, high={high}): expected low < high, at least one of them finite."
+    given = f"ClipReward(min_reward={low}, max_reward={high})"
+    text = f"{given}: expected min_reward < max_reward, at least one of them finite."
     with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
         sekai.ClipReward(CodedEnv(), low, high)
 

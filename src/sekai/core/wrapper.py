@@ -50,8 +50,10 @@ class Wrapper(Env[Any, Any], gymnasium.Wrapper[Any, Any, Any, Any]):
         ValueError: a stateful wrapper outside an environment that resets itself: it would not see the reset.
     """
 
-    #: True for a wrapper with state that belongs to one episode.
+    #: True for a wrapper with state of one episode that only a reset can begin anew.
     stateful: bool = False
+    #: Name of the wrapper that does the same to a vector environment.
+    vector_version: str | None = None
     _follows: bool = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -61,7 +63,9 @@ class Wrapper(Env[Any, Any], gymnasium.Wrapper[Any, Any, Any, Any]):
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         name = type(self).__name__
         if not isinstance(env, gymnasium.Env):
-            raise TypeError(f"{name} wraps a single environment; given {env!r} ({type(env).__name__}).")
+            raise TypeError(
+                f"{name} wraps a single environment; given {env!r} ({type(env).__name__}).{self._advice(env)}"
+            )
         if self.stateful and resets_itself(env):
             raise ValueError(
                 f"{name} keeps state of one episode, so it cannot stand outside AutoReset, which starts the next "
@@ -71,6 +75,14 @@ class Wrapper(Env[Any, Any], gymnasium.Wrapper[Any, Any, Any, Any]):
         if not isinstance(env, Env):
             self._observation_space = readable(env.observation_space)
             self._action_space = readable(env.action_space)
+
+    def _advice(self, env: object) -> str:
+        """What to do instead for what looks like a vector environment."""
+        if not hasattr(env, "num_envs"):
+            return ""
+        name = type(self).__name__
+        outside = "" if self.vector_version is None else f" around a vector environment use {self.vector_version}, or"
+        return f" It wraps each copy: make_vec(..., wrappers=[{name}]);{outside} give {name} one environment."
 
     def before_step(self, action: Any) -> Any:
         """The action handed inwards."""
@@ -195,8 +207,9 @@ class ObservationWrapper(Wrapper):
         """Transform the observation, and the final one that `AutoReset` left in the info."""
         info = result.info
         if self.resets_itself and "final_observation" in info:
+            first = self.observation(result.observation)
             info = {**info, "final_observation": self.final_observation(info["final_observation"])}
-            return result._replace(observation=self.observation(result.observation), info=info)
+            return result._replace(observation=first, info=info)
         transform = self.final_observation if result.terminated or result.truncated else self.observation
         return result._replace(observation=transform(result.observation))
 

@@ -10,7 +10,7 @@ times as much, and these functions run in every step.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any
 
@@ -56,14 +56,50 @@ def read_row(space: AnySpace, batch: Any, i: int) -> Any:
 
 
 def copy_batch(space: AnySpace, batch: Any) -> Any:
-    """A copy of a batch that shares no memory with it."""
+    """A copy of a batch that shares no memory with it and can be written into; see `finish_batch`."""
     if isinstance(space, FIXED_SIZE):
         return batch.copy()
     if isinstance(space, gymnasium.spaces.Dict):
         return {key: copy_batch(part, batch[key]) for key, part in space.spaces.items()}
     if isinstance(space, gymnasium.spaces.Tuple):
         return tuple(copy_batch(part, rows) for part, rows in zip(space.spaces, batch, strict=True))
-    return deepcopy(batch)
+    return list(deepcopy(batch))
+
+
+def take_rows(space: AnySpace, batch: Any, indices: NDArray[np.intp]) -> Any:
+    """The batch of some rows, which shares no memory with `batch`."""
+    if isinstance(space, FIXED_SIZE):
+        return batch[indices]
+    if isinstance(space, gymnasium.spaces.Dict):
+        return {key: take_rows(part, batch[key], indices) for key, part in space.spaces.items()}
+    if isinstance(space, gymnasium.spaces.Tuple):
+        return tuple(take_rows(part, rows, indices) for part, rows in zip(space.spaces, batch, strict=True))
+    return tuple(deepcopy(batch[i]) for i in indices.tolist())
+
+
+def put_rows(target: Any, indices: NDArray[np.intp], rows: Any) -> None:
+    """Write the rows of one batch, in order, to some places of another that can be written into."""
+    if isinstance(target, np.ndarray):
+        target[indices] = rows
+    elif isinstance(target, dict):
+        for key, part in target.items():
+            put_rows(part, indices, rows[key])
+    elif isinstance(target, tuple):
+        for part, inner in zip(target, rows, strict=True):
+            put_rows(part, indices, inner)
+    else:
+        for slot, row in zip(indices.tolist(), rows, strict=True):
+            target[slot] = row
+
+
+def map_arrays(function: Callable[..., Any], *batches: Any) -> Any:
+    """`function` of the arrays that stand at the same place in batches of one structure, in that structure."""
+    first = batches[0]
+    if isinstance(first, dict):
+        return {key: map_arrays(function, *(batch[key] for batch in batches)) for key in first}
+    if isinstance(first, tuple):
+        return tuple(map_arrays(function, *parts) for parts in zip(*batches, strict=True))
+    return function(*batches)
 
 
 def copy_rows(target: Any, source: Any, indices: NDArray[np.intp]) -> None:

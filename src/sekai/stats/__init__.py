@@ -1,7 +1,9 @@
-"""Statistics of episodes."""
+"""Statistics of episodes, and running statistics."""
 
 from __future__ import annotations
 
-from sekai.stats.episodes import EpisodeStats, InMemoryTracker, StatsTracker
+from sekai.stats.episodes import EpisodeStats
+from sekai.stats.running import RunningStats, StatsTree
+from sekai.stats.trackers import InMemoryTracker, LoggingTracker, StatsTracker
 
-__all__ = ["EpisodeStats", "InMemoryTracker", "StatsTracker"]
+__all__ = ["EpisodeStats", "InMemoryTracker", "LoggingTracker", "RunningStats", "StatsTracker", "StatsTree"]

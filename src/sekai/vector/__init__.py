@@ -8,11 +8,28 @@ from sekai.vector.arrays import shared
 from sekai.vector.base import VecEnv
 from sekai.vector.infos import Infos, stack_infos
 from sekai.vector.native import NativeVecEnv
+from sekai.vector.observing import VecObservationWrapper
 from sekai.vector.process import ProcVecEnv
 from sekai.vector.results import VecResetResult, VecStepResult
 from sekai.vector.sync import SyncVecEnv
-from sekai.vector.wrapper import VecActionWrapper, VecObservationWrapper, VecRewardWrapper, VecWrapper
-from sekai.vector.wrappers import VecRecordEpisodeStatistics, VecTransformObservation, VecTransformReward
+from sekai.vector.wrapper import VecActionWrapper, VecRewardWrapper, VecWrapper
+from sekai.vector.wrappers import (
+    VecActionMaskObservation,
+    VecClipAction,
+    VecClipReward,
+    VecDelayAction,
+    VecDelayObservation,
+    VecFilterObservation,
+    VecFlattenObservation,
+    VecFrameStackObservation,
+    VecNormalizeObservation,
+    VecNormalizeReward,
+    VecRecordEpisodeStatistics,
+    VecRescaleAction,
+    VecTimeAwareObservation,
+    VecTransformObservation,
+    VecTransformReward,
+)
 
 __all__ = [
     "AsyncVecEnv",
@@ -22,13 +39,25 @@ __all__ = [
     "ProcVecEnv",
     "RowKind",
     "SyncVecEnv",
+    "VecActionMaskObservation",
     "VecActionWrapper",
+    "VecClipAction",
+    "VecClipReward",
+    "VecDelayAction",
+    "VecDelayObservation",
     "VecEnv",
+    "VecFilterObservation",
+    "VecFlattenObservation",
+    "VecFrameStackObservation",
+    "VecNormalizeObservation",
+    "VecNormalizeReward",
     "VecObservationWrapper",
     "VecRecordEpisodeStatistics",
+    "VecRescaleAction",
     "VecResetResult",
     "VecRewardWrapper",
     "VecStepResult",
+    "VecTimeAwareObservation",
     "VecTransformObservation",
     "VecTransformReward",
     "VecWrapper",

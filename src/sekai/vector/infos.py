@@ -116,6 +116,29 @@ class Infos(Sequence[dict[str, Any]]):
     def __reduce__(self) -> tuple[Any, ...]:
         return Infos.of, (self._all_rows(),)
 
+    def part(self, name: str, slots: NDArray[np.intp]) -> Part:
+        """What a key has in those of some slots that have it."""
+        if self._rows is None and name not in self._columns:
+            found = [part for part in self._parts if part.name == name]
+            if len(found) == 1 and np.array_equal(found[0].slots, slots):
+                return found[0]
+        having = [slot for slot in slots.tolist() if name in self[slot]]
+        return Part(name, [self[slot][name] for slot in having], np.array(having, np.intp))
+
+    def put(self, part: Part) -> None:
+        """Set a key of some slots, in place."""
+        if self._rows is None and part.name not in self._columns:
+            known = [other.name == part.name for other in self._parts]
+            if not any(known):
+                self._parts = [*self._parts, part]
+                return
+            place = known.index(True)
+            if sum(known) == 1 and np.array_equal(self._parts[place].slots, part.slots):
+                self._parts = [*self._parts[:place], part, *self._parts[place + 1 :]]
+                return
+        for slot, value in zip(part.slots.tolist(), _items(part.values), strict=True):
+            self[slot][part.name] = value
+
     @property
     def columns(self) -> dict[str, tuple[NDArray[Any], NDArray[np.bool_]]]:
         """`{name: (values, present)}`, both with a leading axis of slots.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sekai.core.slots import PHASE_AFTER_END, AutoresetMode, Call, Phase, calls_of, kinds_of, phases_after
 from sekai.errors import InvalidObservation
 from sekai.seeding import Seed, VecSeed, check_seed, slot_seeds
-from sekai.spaces import copy_batch, copy_rows, read_row
+from sekai.spaces import copy_batch, copy_rows, finish_batch, read_row
 from sekai.vector.actions import check_actions
 from sekai.vector.arrays import ArrayVecEnv
 from sekai.vector.base import AutoresetOptions
@@ -229,6 +229,7 @@ class NativeVecEnv(ArrayVecEnv):
         if held is not None and held.any():
             batch = copy_batch(self.observation_space, batch)
             copy_rows(batch, self._held, np.flatnonzero(held))
+            batch = finish_batch(self.observation_space, batch)
         return batch
 
     def _observe_again(self, indices: Indices, batch: Any) -> Any:

@@ -31,7 +31,7 @@ class VecStepResult:
         space: observation space of one sub-environment, which says how `observations` are batched.
     """
 
-    __slots__ = ("ended", "infos", "kind", "observations", "rewards", "space", "terminated", "truncated")
+    __slots__ = ("_plain", "ended", "infos", "kind", "observations", "rewards", "space", "terminated", "truncated")
 
     def __init__(
         self,
@@ -53,6 +53,14 @@ class VecStepResult:
         self.kind = kind
         self.ended = ended
         self.space = space
+        self._plain: bool | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether every row is a plain step: nothing ended, waits, began or was lost."""
+        if self._plain is None:
+            self._plain = not self.kind.any()
+        return self._plain
 
     @property
     def dones(self) -> NDArray[np.bool_]:
@@ -96,11 +104,17 @@ class VecStepResult:
 
     def replace(self, **changes: Any) -> VecStepResult:
         """A copy with some fields changed; the others are shared."""
-        fields = {name: getattr(self, name) for name in self.__slots__}
-        unknown = changes.keys() - fields.keys()
-        if unknown:
-            raise TypeError(f"VecStepResult has no field {sorted(unknown)}; it has {sorted(fields)}.")
-        return VecStepResult(**{**fields, **changes})
+        twin = VecStepResult.__new__(VecStepResult)  # a call to the constructor takes as long as all the rest
+        twin.observations, twin.rewards, twin.infos = self.observations, self.rewards, self.infos
+        twin.terminated, twin.truncated = self.terminated, self.truncated
+        twin.kind, twin.ended, twin.space = self.kind, self.ended, self.space
+        twin._plain = None if "kind" in changes else self._plain
+        for name, value in changes.items():
+            if name not in _FIELDS:
+                unknown = sorted(changes.keys() - _FIELDS)
+                raise TypeError(f"VecStepResult has no field {unknown}; it has {sorted(_FIELDS)}.")
+            setattr(twin, name, value)
+        return twin
 
     def _tuple(self) -> tuple[Any, ...]:
         return self.observations, self.rewards, self.terminated, self.truncated, self.infos
@@ -117,6 +131,9 @@ class VecStepResult:
     def __repr__(self) -> str:
         fields = ("observations", "rewards", "terminated", "truncated", "infos", "kind")
         return f"VecStepResult({', '.join(f'{name}={getattr(self, name)!r}' for name in fields)})"
+
+
+_FIELDS = frozenset(VecStepResult.__slots__) - {"_plain"}
 
 
 class VecResetResult:

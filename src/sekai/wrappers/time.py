@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
-import numpy as np
 
 from sekai.core.env import find_attr
 from sekai.core.results import ResetResult, StepResult, step_result
 from sekai.core.wrapper import ObservationWrapper, Wrapper
 from sekai.errors import ResetRequired
-from sekai.spaces import Box
 from sekai.spaces.checks import whole_number
+from sekai.wrappers.transforms import append_time, time_aware
 
 
 def check_max_episode_steps(value: Any) -> int:
@@ -71,17 +70,15 @@ class TimeAwareObservation(ObservationWrapper):
     """
 
     stateful = True
+    vector_version = "VecTimeAwareObservation"
 
     def __init__(self, env: gymnasium.Env[Any, Any], max_episode_steps: int | None = None) -> None:
         super().__init__(env)
-        space = env.observation_space
-        if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1 or space.dtype.kind != "f":
-            raise TypeError(f"TimeAwareObservation needs a one-dimensional Box of floats; given {space}.")
+        self.observation_space = time_aware(env.observation_space, name="TimeAwareObservation")
         if max_episode_steps is None:
             max_episode_steps = self._limit_of(env)
         self.time_limit = check_max_episode_steps(max_episode_steps)
         self._steps = 0
-        self.observation_space = Box(np.append(space.low, 0.0), np.append(space.high, 1.0), dtype=space.dtype.type)
 
     @staticmethod
     def _limit_of(env: gymnasium.Env[Any, Any]) -> int:
@@ -99,12 +96,7 @@ class TimeAwareObservation(ObservationWrapper):
         Raises:
             ValueError: the episode is longer than the limit given, so that the time would leave `[0, 1]`.
         """
-        if self._steps > self.time_limit:
-            raise ValueError(
-                f"Step {self._steps} of the episode is beyond TimeAwareObservation(max_episode_steps="
-                f"{self.time_limit}); give the limit at which the episode really ends."
-            )
-        return np.append(observation, np.asarray(self._steps / self.time_limit, observation.dtype))
+        return append_time(observation, self._steps, self.time_limit)
 
     def after_step(self, result: StepResult) -> StepResult:
         """Let time pass before the observation is made."""

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sekai
+from sekai.core.kernels import Kernel
 from sekai.envs.finance import TradingEnv, TradingVecEnv
 from sekai.envs.finance.trading import kernel as tk
 from sekai.errors import InvalidAction, ResetRequired
 from sekai.finance import EpisodeSampler, FixedStart, MarketData, RandomStart, SequentialStart
-from sekai.finance.kernels import Kernel
 from sekai.vector import RowKind, SyncVecEnv, VecStepResult
 from tests.envs.finance.samples import HISTORY, TRADING
 

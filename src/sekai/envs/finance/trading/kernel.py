@@ -30,7 +30,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sekai.finance.kernels import kernel
+from sekai.core.kernels import kernel
 
 # params
 RATE, CASH_YIELD, MARGIN_YIELD, BORROW_YIELD, RUIN, DRIFT, VOLATILITY, CLIP, ON_CHANGE = range(9)

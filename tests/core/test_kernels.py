@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import sekai
-from sekai.finance.kernels import Kernel, kernel
+from sekai.core.kernels import Kernel, kernel
 
 
 @kernel

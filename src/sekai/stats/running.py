@@ -1,0 +1,337 @@
+"""Mean and variance of rows that come one batch at a time.
+
+Shapes: a batch is `(n, *shape)`, statistics are `(*shape)`, float64; the variance is the population's (`ddof=0`).
+
+Two batches of total weight `w_a` and `w_b` with means `m_a`, `m_b` and variances `v_a`, `v_b` have together, with
+`w = w_a + w_b` and `d = m_b - m_a` (Chan, Golub and LeVeque 1983, eq. 2.1):
+
+    mean      = m_a + d * w_b / w
+    variance  = (w_a * v_a + w_b * v_b + d**2 * w_a * w_b / w) / w
+
+Equal weights give every row the weight 1. Exponential weights give every batch the weight 1, whatever its size, and
+multiply all earlier weight by `0.5 ** (1 / halflife)`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from sekai.core.kernels import kernel
+
+#: entries from which machine code pays: below, loading numba (half a second) would cost more than it saves
+LARGE = 1024
+COMPILED = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
+#: length of a run of rows in machine code
+RUN = 128
+
+
+class Taken(NamedTuple):
+    """What statistics become with a batch taken in.
+
+    Attributes:
+        mean: float64 `shape`.
+        var: float64 `shape`.
+        weight: in total.
+        finite: whether every number of the batch was finite, and no square too large.
+    """
+
+    mean: NDArray[np.float64]
+    var: NDArray[np.float64]
+    weight: float
+    finite: bool
+
+
+class RunningStats:
+    """Running mean and variance, of equal or of exponential weights; see the module.
+
+    Args:
+        shape: of one row.
+        halflife: number of updates after which a batch has half its weight; None weighs every row alike.
+
+    Attributes:
+        mean: float64 `shape`; 0 before the first row.
+        var: float64 `shape`; 1 before the first row, so that nothing is scaled by statistics of nothing.
+        count: total weight.
+
+    Raises:
+        ValueError: a half-life that is no positive number.
+
+    Example:
+        >>> stats = RunningStats()
+        >>> stats.update([1.0, 2.0])
+        >>> stats.update([6.0])
+        >>> float(stats.mean), float(stats.var)
+        (3.0, 4.666666666666667)
+    """
+
+    def __init__(self, shape: tuple[int, ...] = (), *, halflife: float | None = None) -> None:
+        if halflife is not None and not 0.0 < halflife < math.inf:
+            raise ValueError(f"halflife is {halflife!r}; expected a positive number of updates.")
+        self.halflife = halflife
+        self._decay = 1.0 if halflife is None else 0.5 ** (1.0 / halflife)
+        self.mean: NDArray[np.float64] = np.zeros(shape)  # replaced, never written to
+        self.var: NDArray[np.float64] = np.ones(shape)
+        self.count = 0.0
+
+    def update(self, rows: ArrayLike) -> None:
+        """Take in a batch, `(n, *shape)`; one of no rows changes nothing, the exponential weights included.
+
+        Raises:
+            ValueError: another shape, or a number that is not finite; nothing is taken in.
+        """
+        array = np.asarray(rows)
+        if array.shape[1:] != self.mean.shape or array.ndim == 0:
+            raise ValueError(f"rows have shape {array.shape}; expected (n, *{self.mean.shape}).")
+        taken = self.with_rows(array)
+        if not taken.finite:
+            raise ValueError("rows hold NaN, an infinity, or numbers whose square is one: they have no mean.")
+        self.take(taken)
+
+    def with_rows(self, rows: NDArray[Any]) -> Taken:
+        """What the statistics become with these rows, `(n, *shape)`; they change only by `take`."""
+        n, shape = len(rows), self.mean.shape
+        if n == 0:
+            return Taken(self.mean, self.var, self.count, True)
+        weight = float(n) if self.halflife is None else 1.0
+        count = self.count * self._decay + weight
+        share = weight / count
+        # Differences from a number near the mean keep the digits that a sum of squares would lose.
+        flat = np.ascontiguousarray(rows).reshape(n, -1)
+        shift = self.mean.reshape(-1) if self.count else flat[0].astype(np.float64)
+        if rows.size >= LARGE and rows.dtype in COMPILED:
+            new = np.empty((2, *shape))
+            columns = new.reshape(2, -1)
+            finite = take_in.compiled(flat, shift, self.mean.reshape(-1), self.var.reshape(-1), share, columns)
+            return Taken(new[0, ...], new[1, ...], count, finite)
+        with np.errstate(over="ignore", invalid="ignore"):  # `finite` says so
+            away = flat - shift
+            mean, square = np.add.reduce(away, 0) / n, np.einsum("ij,ij->j", away, away) / n
+            var = np.maximum(square - mean * mean, 0.0)  # rounding may leave -1e-17 of equal rows
+            mean, var = merged(self.mean, self.var, (shift + mean).reshape(shape), var.reshape(shape), share)
+        return Taken(mean, var, count, math.isfinite(var.sum()))
+
+    def take(self, taken: Taken) -> None:
+        """Become what `with_rows` gave."""
+        self.mean, self.var, self.count = taken.mean, taken.var, taken.weight
+
+    def standardize(self, values: NDArray[Any], epsilon: float, clip: float | None, dtype: DTypeLike) -> NDArray[Any]:
+        """`(values - mean) / sqrt(var + epsilon)` in a new array of `dtype`, clipped to `[-clip, clip]`.
+
+        Args:
+            values: `(..., *shape)`.
+            epsilon: keeps a variance of zero from dividing.
+            clip: bound of what is returned, None for none; NaN stays NaN.
+            dtype: float dtype of the result.
+        """
+        if values.size >= LARGE and values.dtype in COMPILED:
+            out = np.empty(values.shape, dtype)
+            numbers, written = np.ascontiguousarray(values).reshape(-1), out.reshape(-1)
+            bound = math.inf if clip is None else clip
+            standardize_into.compiled(numbers, self.mean.reshape(-1), self.var.reshape(-1), epsilon, bound, written)
+            return out
+        kind = values.dtype if values.dtype.kind == "f" else np.float64  # floats are no more exact than they came
+        away = (values - self.mean.astype(kind)) * (1.0 / np.sqrt(self.var + epsilon)).astype(kind)
+        if clip is not None:
+            away = np.minimum(np.maximum(away, -clip), clip)
+        return np.asarray(away, dtype)
+
+    def state_dict(self) -> dict[str, NDArray[np.float64]]:
+        """Copies of `mean`, `var` and `count`."""
+        return {"mean": np.array(self.mean), "var": np.array(self.var), "count": np.array(self.count)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave.
+
+        Raises:
+            ValueError: other keys, another shape, a number that is not finite, or a variance or count below zero;
+                nothing is taken over.
+        """
+        loaded = check_state(state, self.state_dict())
+        if (loaded["var"] < 0).any() or loaded["count"] < 0:
+            raise ValueError("The state holds a variance or a count below zero.")
+        self.mean, self.var, self.count = loaded["mean"], loaded["var"], float(loaded["count"])
+
+    def __repr__(self) -> str:
+        kind = "" if self.halflife is None else f", halflife={self.halflife}"
+        return f"RunningStats(shape={self.mean.shape}, count={self.count:.6g}{kind})"
+
+
+class StatsTree:
+    """The statistics of the parts of a nested space: `tree["camera"]`, `tree["joints"][0]`.
+
+    Args:
+        leaves: statistics by the place of their part, e.g. `{"['joints'][0]": RunningStats((3,))}`.
+    """
+
+    def __init__(self, leaves: Mapping[str, RunningStats]) -> None:
+        self._leaves = dict(leaves)
+
+    def __getitem__(self, key: str | int) -> RunningStats | StatsTree:
+        step = f"[{key!r}]"
+        below = {place.removeprefix(step): leaf for place, leaf in self._leaves.items() if place.startswith(step)}
+        if not below:
+            raise KeyError(f"{key!r}: there are statistics of {list(self._leaves)}.")
+        return below[""] if "" in below else StatsTree(below)
+
+    def __iter__(self) -> Iterator[RunningStats]:
+        return iter(self._leaves.values())
+
+    def state_dict(self) -> dict[str, NDArray[np.float64]]:
+        """The state of every part, `"['joints'][0].mean"` and so on."""
+        return {
+            f"{place}.{name}": value
+            for place, leaf in self._leaves.items()
+            for name, value in leaf.state_dict().items()
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave.
+
+        Raises:
+            ValueError: as `RunningStats.load_state_dict`; nothing is taken over.
+        """
+        loaded = check_state(state, self.state_dict())
+        if any((value < 0).any() for name, value in loaded.items() if not name.endswith(".mean")):
+            raise ValueError("The state holds a variance or a count below zero.")
+        for place, leaf in self._leaves.items():
+            leaf.load_state_dict({name: loaded[f"{place}.{name}"] for name in leaf.state_dict()})
+
+    def __repr__(self) -> str:
+        return f"StatsTree({self._leaves})"
+
+
+class Freezable:
+    """What has running statistics that may stand still: `update_running_mean = False`, or `with x.freeze():`.
+
+    Attributes:
+        update_running_mean: whether statistics are updated outside `freeze`.
+    """
+
+    update_running_mean = True
+    _frozen = 0
+
+    @contextmanager
+    def freeze(self) -> Iterator[Self]:
+        """Statistics stand still inside this context, whatever runs in it; it may be entered again."""
+        self._frozen += 1
+        try:
+            yield self
+        finally:
+            self._frozen -= 1
+
+    @property
+    def _updates(self) -> bool:
+        return self.update_running_mean and not self._frozen
+
+
+def check_state(state: Mapping[str, Any], like: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Copies of the arrays of a state, held to the keys, shapes and dtypes of another.
+
+    Raises:
+        ValueError: keys or shapes differ, a value does not cast, or a number is not finite.
+    """
+    if not isinstance(state, Mapping) or state.keys() != like.keys():
+        given = sorted(state) if isinstance(state, Mapping) else type(state).__name__
+        raise ValueError(f"The state has {given}; expected the keys {sorted(like)}.")
+    loaded = {}
+    for name, known in like.items():
+        value = np.asarray(state[name])
+        if value.shape != known.shape or not np.can_cast(value.dtype, known.dtype, "same_kind"):
+            raise ValueError(
+                f"{name!r} of the state has shape {value.shape} and dtype {value.dtype}; expected {known.shape} and "
+                f"{known.dtype}: it was saved around another environment."
+            )
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            raise ValueError(f"{name!r} of the state holds a number that is not finite.")
+        loaded[name] = value.astype(known.dtype)
+    return loaded
+
+
+@kernel
+def merged(mean: Any, var: Any, new_mean: Any, new_var: Any, share: float) -> Any:
+    """Mean and variance of two batches together, of which the new one has this share of the weight; see the module."""
+    away = new_mean - mean
+    rest = 1.0 - share
+    return mean + away * share, var * rest + new_var * share + away * away * (share * rest)
+
+
+@kernel
+def take_in(rows: Any, shift: Any, mean: Any, var: Any, share: float, new: Any) -> bool:
+    """`RunningStats.with_rows` of `rows (n, D)`: write mean and variance into `new (2, D)`, return whether finite.
+
+    `shift (D,)` is a number near the mean of each column.
+    """
+    n, width = rows.shape
+    new[:] = 0.0
+    sum_up(rows.reshape(n * width), shift, new)
+    total = 0.0
+    for j in range(width):
+        away = new[0, j] / n
+        square = new[1, j] / n - away * away
+        if square < 0.0:  # NaN stays NaN
+            square = 0.0
+        new[0, j], new[1, j] = merged(mean[j], var[j], shift[j] + away, square, share)
+        total += new[1, j]
+    return bool(np.isfinite(total))
+
+
+@kernel
+def sum_up(numbers: Any, shift: Any, sums: Any) -> None:
+    """Add differences from `shift (D,)` of `n` rows in a row, `(n * D,)`, to `sums[0]`, their squares to `sums[1]`.
+
+    Four runs of rows at a time: a run is long enough for the vector units, and four of them are added up before the
+    sums are read and written.
+    """
+    width = len(shift)
+    near = tiled(shift, max(1, RUN // width), shift.dtype)
+    length = len(near)
+    first, second = np.zeros(length), np.zeros(length)
+    even = len(numbers) // (4 * length) * 4 * length
+    for at in range(0, even, 4 * length):
+        a, b = numbers[at : at + length], numbers[at + length : at + 2 * length]
+        c, d = numbers[at + 2 * length : at + 3 * length], numbers[at + 3 * length : at + 4 * length]
+        for j in range(length):
+            p, q, r, s = a[j] - near[j], b[j] - near[j], c[j] - near[j], d[j] - near[j]
+            first[j] += (p + q) + (r + s)
+            second[j] += (p * p + q * q) + (r * r + s * s)
+    for at in range(even, len(numbers), length):
+        rest = numbers[at : at + length]
+        for j in range(len(rest)):
+            away = rest[j] - near[j]
+            first[j] += away
+            second[j] += away * away
+    for j in range(length):
+        sums[0, j % width] += first[j]
+        sums[1, j % width] += second[j]
+
+
+@kernel
+def standardize_into(numbers: Any, mean: Any, var: Any, epsilon: float, bound: float, out: Any) -> None:
+    """Write `(numbers - mean) / sqrt(var + epsilon)`, held to `[-bound, bound]`, into `out`, in the dtype of `numbers`.
+
+    `numbers` and `out` are `n` rows in a row, `(n * D,)`; `mean` and `var (D,)`.
+    """
+    times = max(1, RUN // len(mean))
+    middle, scale = tiled(mean, times, numbers.dtype), tiled(1.0 / np.sqrt(var + epsilon), times, numbers.dtype)
+    low, high = numbers.dtype.type(-bound), numbers.dtype.type(bound)
+    for at in range(0, len(numbers), len(middle)):
+        run, to = numbers[at : at + len(middle)], out[at : at + len(middle)]
+        for j in range(len(run)):
+            # in this order NaN stays NaN
+            to[j] = min(max((run[j] - middle[j]) * scale[j], low), high)
+
+
+@kernel
+def tiled(values: Any, times: int, dtype: Any) -> Any:
+    """`values (D,)`, so many times in a row."""
+    width = len(values)
+    out = np.empty(times * width, dtype)
+    for j in range(times * width):
+        out[j] = values[j % width]
+    return out

@@ -1,0 +1,146 @@
+"""`VecRecordEpisodeStatistics`: return and length of every finished episode of every slot."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.core.slots import RowKind
+from sekai.stats import EpisodeStats, StatsTracker
+from sekai.stats.trackers import check_gamma, check_tracker, hears_all
+from sekai.vector.base import VecEnv
+from sekai.vector.infos import Part
+from sekai.vector.observing import begun_slots
+from sekai.vector.results import VecResetResult, VecStepResult
+from sekai.vector.wrapper import VecWrapper
+
+
+class VecRecordEpisodeStatistics(VecWrapper):
+    """Leave an `EpisodeStats` in `infos[i]["episode"]` when sub-environment `i` finishes an episode.
+
+    Each episode is recorded once, in every autoreset mode. An episode of which a row was lost is not recorded: its
+    return is not known.
+
+    Args:
+        venv: the vector environment to wrap.
+        tracker: receives every finished episode; by default an `InMemoryTracker`.
+        deque_size: how many episodes the default tracker keeps, None for all.
+        gamma: also record the return discounted by it, in `[0, 1]`.
+
+    Attributes:
+        tracker: the tracker.
+
+    Raises:
+        TypeError: `tracker` is no `StatsTracker`.
+        ValueError: `gamma` out of range.
+    """
+
+    def __init__(
+        self,
+        venv: VecEnv,
+        tracker: StatsTracker | None = None,
+        deque_size: int | None = 100,
+        *,
+        gamma: float | None = None,
+    ) -> None:
+        super().__init__(venv)
+        self.tracker = check_tracker(tracker, deque_size)
+        self.gamma = check_gamma(gamma)
+        self._tells_all = hears_all(self.tracker)
+        n = self.num_envs
+        self._returns, self._discounted, self._discounts = np.zeros(n), np.zeros(n), np.ones(n)
+        self._lengths = np.zeros(n, np.int64)
+        self._starts = np.full(n, time.perf_counter())
+        self._broken = np.zeros(n, bool)
+
+    def after_step(self, result: VecStepResult) -> VecStepResult:
+        """Add the transitions, and report the episodes that ended."""
+        if result.plain:  # plain steps only
+            self._add(result.rewards, True)
+            if self._tells_all:
+                self._tell(result, {}, np.zeros(self.num_envs, bool))
+            return result
+        self._broken |= result.kind == RowKind.LOST
+        reset = result.kind == RowKind.RESET
+        self._restart(reset)
+        self._add(np.where(result.valid, result.rewards, 0.0), result.valid)
+        ended = np.flatnonzero(result.ended)
+        reset[begun_slots(result.infos, ended)] = True
+        finished = self._finished(ended[~self._broken[ended]], result)
+        self._restart(result.ended)  # before a tracker is called, which may raise
+        if finished:
+            result.infos.put(Part("episode", list(finished.values()), np.array(list(finished))))
+        self._tell(result, finished, reset)
+        return result
+
+    def after_reset(self, result: VecResetResult, mask: NDArray[np.bool_]) -> VecResetResult:
+        """Forget the unfinished episodes of the slots that were reset."""
+        self._restart(mask)
+        for slot in np.flatnonzero(mask).tolist():
+            self.tracker.on_reset(slot)
+        return result
+
+    def _add(self, rewards: NDArray[np.float64], valid: NDArray[np.bool_] | bool) -> None:
+        """Add a row per slot; the rewards of rows that are no transitions are 0."""
+        self._returns += rewards
+        self._lengths += valid
+        if self.gamma is not None:
+            self._discounted += self._discounts * rewards
+            self._discounts *= np.where(valid, self.gamma, 1.0)
+
+    def _restart(self, slots: NDArray[np.bool_]) -> None:
+        if slots.any():
+            self._returns[slots] = self._discounted[slots] = 0.0
+            self._discounts[slots] = 1.0
+            self._lengths[slots] = 0
+            self._starts[slots] = time.perf_counter()
+            self._broken[slots] = False
+
+    def _finished(self, slots: NDArray[np.intp], result: VecStepResult) -> dict[int, EpisodeStats]:
+        """The episodes that ended in these slots."""
+        now = time.perf_counter()
+        rows = zip(
+            slots.tolist(),
+            self._returns[slots].tolist(),
+            self._lengths[slots].tolist(),
+            result.terminated[slots].tolist(),
+            result.truncated[slots].tolist(),
+            (now - self._starts[slots]).tolist(),
+            self._discounted[slots].tolist(),
+            strict=True,
+        )
+        return {
+            slot: EpisodeStats(
+                episode_return=episode_return,
+                episode_length=length,
+                terminated=terminated,
+                truncated=truncated,
+                elapsed_time=elapsed,
+                discounted_return=None if self.gamma is None else discounted,
+                extra={"env_index": slot},
+            )
+            for slot, episode_return, length, terminated, truncated, elapsed, discounted in rows
+        }
+
+    def _tell(self, result: VecStepResult, finished: dict[int, EpisodeStats], reset: NDArray[np.bool_]) -> None:
+        """Tell the tracker, slot by slot: the step, the end, the next beginning."""
+        tracker = self.tracker
+        if not self._tells_all:
+            for stats in finished.values():
+                tracker.on_episode_end(stats)
+            return
+        for slot in range(self.num_envs):
+            if result.valid[slot]:
+                tracker.on_step(
+                    slot,
+                    float(result.rewards[slot]),
+                    bool(result.terminated[slot]),
+                    bool(result.truncated[slot]),
+                    result.infos[slot],
+                )
+            if slot in finished:
+                tracker.on_episode_end(finished[slot])
+            if reset[slot]:
+                tracker.on_reset(slot)

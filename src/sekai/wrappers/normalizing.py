@@ -1,0 +1,233 @@
+"""Normalising by running statistics: what the single wrappers and the vector wrappers share.
+
+An observation `o` becomes `(o - mean) / sqrt(var + epsilon)`, entry by entry. A reward `r` becomes
+`r / sqrt(var + epsilon)` with the variance of the discounted return `G_t = gamma * G_{t-1} + r_t` of its episode,
+`G_{-1} = 0`: rewards are scaled and not shifted, since a shift would change which policy is best.
+
+Which rows count: an observation that a policy acts on enters once; the last observation of an episode, on which
+nobody acts, never does. A reward enters where an action was executed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.errors import InvalidObservation
+from sekai.spaces import Box, box_rows, map_boxes
+from sekai.spaces.boxes import ArrayMap
+from sekai.stats import RunningStats, StatsTree
+from sekai.stats.running import Freezable, check_state
+
+StatsKind: TypeAlias = Literal["running", "ewm"]
+
+
+class ObservationNormalizer:
+    """Statistics of every `Box` part of a space, and observations normalised by them.
+
+    Args:
+        space: of one observation.
+        epsilon: added to the variance.
+        stats: `"running"` weighs every row alike, `"ewm"` forgets.
+        halflife: of `"ewm"`, in updates that brought a row.
+        clip: bound of what is returned.
+
+    Attributes:
+        space: of one normalised observation: float parts keep their dtype, others become float32.
+        stats: `RunningStats`, or a `StatsTree` that mirrors the nesting of the space.
+    """
+
+    def __init__(
+        self, space: gymnasium.Space[Any], epsilon: float, stats: StatsKind, halflife: float, clip: float | None
+    ) -> None:
+        if stats not in ("running", "ewm"):
+            raise ValueError(f"stats is {stats!r}; expected 'running' or 'ewm'.")
+        if clip is not None and not clip > 0.0:
+            raise ValueError(f"clip is {clip!r}; expected a positive number, or None.")
+        self._epsilon = check_epsilon(epsilon)
+        self._halflife = halflife if stats == "ewm" else None
+        self._clip = clip
+        self._given = space
+        self._leaves: dict[str, RunningStats] = {}
+        self.space, self.normalize = map_boxes(space, self._part)
+        self.stats = self._leaves[""] if "" in self._leaves else StatsTree(self._leaves)
+
+    def _part(self, box: gymnasium.spaces.Box[Any], place: str) -> tuple[Box, ArrayMap]:
+        leaf = self._leaves[place] = RunningStats(box.shape, halflife=self._halflife)
+        dtype = box.dtype if box.dtype.kind == "f" else np.dtype(np.float32)
+        bound = math.inf if self._clip is None else self._clip
+        return (
+            Box(-bound, bound, box.shape, dtype),
+            lambda values: leaf.standardize(np.asarray(values), self._epsilon, self._clip, dtype),
+        )
+
+    def update(self, batch: Any, slots: NDArray[np.bool_] | None = None) -> None:
+        """Take in the observations of some slots, None for all.
+
+        Raises:
+            InvalidObservation: one holds a number that is not finite; nothing is taken in.
+        """
+        leaves = list(self._leaves.values())
+        if type(batch) is np.ndarray:  # the usual space, one Box
+            rows: Any = (batch if slots is None else batch[slots],)
+        else:
+            rows = box_rows(self._given, batch, slots)
+        taken = [leaf.with_rows(part) for leaf, part in zip(leaves, rows, strict=True)]
+        if not all([new.finite for new in taken]):
+            raise InvalidObservation(self._blame(batch, slots))
+        for leaf, new in zip(leaves, taken, strict=True):
+            leaf.take(new)
+
+    def _blame(self, batch: Any, slots: NDArray[np.bool_] | None) -> str:
+        """Which slot, which part of its observation, and what stands there."""
+        return next(
+            (
+                f"sub-env {slot}: observation{place} holds {bad[0]}; a normaliser averages finite numbers only. Mend "
+                "the environment, or replace the value in a wrapper inside this one."
+                for slot in range(_length(batch))
+                if slots is None or slots[slot]
+                for place, rows in zip(
+                    self._leaves, box_rows(self._given, batch, np.arange(_length(batch)) == slot), strict=True
+                )
+                if (bad := np.asarray(rows)[~np.isfinite(rows)]).size
+            ),
+            "observations hold numbers so large that their square is infinite: they have no variance.",
+        )
+
+
+class NormalizesObservations(Freezable):
+    """The part of a wrapper that shows its `ObservationNormalizer`.
+
+    Attributes:
+        obs_rms: the statistics; for a nested space they mirror its nesting, `obs_rms["camera"]`.
+    """
+
+    _normalizer: ObservationNormalizer
+
+    @property
+    def obs_rms(self) -> Any:
+        """`RunningStats` for a `Box`, else a `StatsTree`."""
+        return self._normalizer.stats
+
+    def state_dict(self) -> dict[str, NDArray[np.float64]]:
+        """Copies of the statistics, an array per name."""
+        return self._normalizer.stats.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave.
+
+        Raises:
+            ValueError: it does not fit these spaces; nothing is taken over.
+        """
+        self._normalizer.stats.load_state_dict(state)
+
+
+class RewardScaler:
+    """The discounted returns of some slots, and rewards scaled by their spread.
+
+    Args:
+        num_slots: how many.
+        gamma: discount, in `[0, 1]`.
+        epsilon: added to the variance.
+        clip: bound of what is returned.
+
+    Attributes:
+        stats: of the discounted returns.
+        returns: float64 `(num_slots,)`, of the unfinished episodes.
+    """
+
+    def __init__(self, num_slots: int, gamma: float, epsilon: float, clip: float | None) -> None:
+        if not 0.0 <= gamma <= 1.0:
+            raise ValueError(f"gamma is {gamma!r}; expected a discount in [0, 1].")
+        if clip is not None and not clip > 0.0:
+            raise ValueError(f"clip is {clip!r}; expected a positive number, or None.")
+        self.gamma, self.epsilon, self.clip = gamma, check_epsilon(epsilon), clip
+        self.stats = RunningStats()
+        self.returns = np.zeros(num_slots)
+
+    def scale(
+        self,
+        rewards: NDArray[np.float64],
+        counts: NDArray[np.bool_] | None,
+        ended: NDArray[np.bool_] | None,
+        updates: bool,
+    ) -> NDArray[np.float64]:
+        """The scaled rewards, `(num_slots,)`.
+
+        Args:
+            rewards: of the call.
+            counts: rows whose action was executed, None for all; the other rewards come back as they are.
+            ended: slots whose episode ended, None for none.
+            updates: whether the returns enter the statistics.
+
+        Raises:
+            InvalidObservation: a reward that counts is not finite; nothing is taken in.
+        """
+        returns = self.gamma * self.returns
+        returns += rewards
+        new = returns if counts is None else returns[counts]
+        taken = self.stats.with_rows(new)
+        if not taken.finite:
+            bad = np.flatnonzero(~np.isfinite(returns) & (True if counts is None else counts))
+            which = f"sub-env {bad[0]}: the reward is {rewards[bad[0]]}" if bad.size else "returns overflow"
+            raise InvalidObservation(f"{which}; a normaliser averages finite numbers only. Mend the environment.")
+        if updates:
+            self.stats.take(taken)
+        self.returns = returns if counts is None else np.where(counts, returns, self.returns)
+        if ended is not None:
+            self.returns[ended] = 0.0
+        scaled = rewards / math.sqrt(self.stats.var + self.epsilon)
+        if self.clip is not None:
+            scaled = np.minimum(np.maximum(scaled, -self.clip), self.clip)
+        return scaled if counts is None else np.where(counts, scaled, rewards)
+
+
+class NormalizesRewards(Freezable):
+    """The part of a wrapper that shows its `RewardScaler`.
+
+    Attributes:
+        return_rms: statistics of the discounted returns.
+    """
+
+    _scaler: RewardScaler
+
+    @property
+    def return_rms(self) -> RunningStats:
+        """Statistics of the discounted returns."""
+        return self._scaler.stats
+
+    def state_dict(self) -> dict[str, NDArray[np.float64]]:
+        """Copies of the statistics and of the discounted returns of the unfinished episodes."""
+        return {**self._scaler.stats.state_dict(), "returns": self._scaler.returns.copy()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave.
+
+        The returns belong to as many slots; around another number of them, load `return_rms.state_dict()` alone.
+
+        Raises:
+            ValueError: it does not fit; nothing is taken over.
+        """
+        loaded = check_state(state, self.state_dict())
+        returns = loaded.pop("returns")
+        self._scaler.stats.load_state_dict(loaded)
+        self._scaler.returns = returns
+
+
+def check_epsilon(epsilon: float) -> float:
+    """`epsilon`, which must be a positive number."""
+    if not 0.0 < epsilon < math.inf:
+        raise ValueError(f"epsilon is {epsilon!r}; expected a positive number.")
+    return epsilon
+
+
+def _length(batch: Any) -> int:
+    """Number of samples in a batch of a space that has a `Box` part."""
+    while isinstance(batch, (dict, tuple)):
+        batch = next(iter(batch.values() if isinstance(batch, dict) else batch))
+    return len(batch)
