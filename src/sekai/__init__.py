@@ -32,6 +32,7 @@ from sekai.errors import (
 from sekai.registry import EnvSpec, all_specs, deregister, make, make_vec, register, register_namespace, spec
 from sekai.spaces import Box, Dict, Discrete, MaskedBox, MultiBinary, MultiDiscrete, Sequence, Tuple
 from sekai.stats import EpisodeStats, InMemoryTracker, LoggingTracker, RunningStats, StatsTracker, StatsTree
+from sekai.testing import Problem, check_env, check_vec_env
 from sekai.vector import (
     AsyncVecEnv,
     Infos,
@@ -129,6 +130,7 @@ __all__ = [
     "ObservationWrapper",
     "OrderEnforcing",
     "PadSequenceObservation",
+    "Problem",
     "ProcVecEnv",
     "RecordEpisodeStatistics",
     "RescaleAction",
@@ -180,6 +182,8 @@ __all__ = [
     "Wrapper",
     "__version__",
     "all_specs",
+    "check_env",
+    "check_vec_env",
     "deregister",
     "make",
     "make_vec",

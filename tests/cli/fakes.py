@@ -31,4 +31,22 @@ class Watched(sekai.Env[Any, Any]):
         return sekai.StepResult(np.zeros(1, np.float32), 0.0, False, False, {})
 
 
+class Flawed(Watched):
+    """Ends by `terminated` after 5 steps, always; with `nan`, the reward is none."""
+
+    def __init__(self, nan: bool = False) -> None:
+        super().__init__()
+        self.nan = nan
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> sekai.ResetResult:
+        self.t = 0
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> sekai.StepResult:
+        self.t += 1
+        return super().step(action)._replace(terminated=self.t == 5, reward=float("nan") if self.nan else 0.0)
+
+
 sekai.register(ID, Watched, kwargs={"gain": 2.5})
+sekai.register("cli/Limited-v0", Flawed)
+sekai.register("cli/NaN-v0", Flawed, kwargs={"nan": True})

@@ -1,4 +1,4 @@
-"""`sekai list`, `info` and `bench`; errors; what changes on a terminal."""
+"""`sekai list`, `info`, `bench` and `check`; errors; what changes on a terminal."""
 
 from __future__ import annotations
 
@@ -88,6 +88,33 @@ def test_info_prints_facts_with_the_id_first(run: Run) -> None:
 def test_info_knows_native_environments_and_gymnasiums_ids(run: Run) -> None:
     assert "native=sekai.envs.finance.trading:TradingVecEnv" in run("info", "Trading-v0")[1]
     assert "FrozenLake-v1 max_episode_steps=100" in run("info", "FrozenLake")[1]
+
+
+def test_check_says_that_there_is_nothing_and_also_checks_the_native_version(run: Run) -> None:
+    assert run("check", "CartPole-v1", "--steps", "40") == (0, "CartPole-v1 no problems in 40 steps\n", "")
+    code, out, _ = run("check", "Trading-v0", "--steps", "40", "--determinism")
+    assert (code, out.splitlines()) == (
+        0,
+        ["Trading-v0 no problems in 40 steps", "Trading-v0 no problems in 40 steps of 4 slots, native"],
+    )
+
+
+def test_check_fails_for_an_error_and_for_a_warning_only_when_strict(run: Run) -> None:
+    code, out, _ = run("check", "cli/NaN-v0", "--steps", "4")
+    assert code == 1
+    assert out.startswith("cli/NaN-v0 error: reward at step 1: The reward is nan. Return one finite number")
+    code, out, _ = run("check", "cli/Limited-v0", "--steps", "20")
+    assert code == 0
+    assert out.startswith("cli/Limited-v0 warning: time limit: All 4 episodes ended by terminated after 5 steps")
+    assert run("check", "cli/Limited-v0", "--steps", "20", "--strict")[0] == 1
+    assert run("check", "no/Such-v0")[0] == 2
+
+
+def test_check_on_a_terminal_is_a_table() -> None:
+    code, shown = on_a_terminal("-m", "tests.cli.fakes", "check", "cli/NaN-v0", "--steps", "20")
+    assert code == 1
+    assert "what was seen" in shown and "what to do" in shown and "The reward is nan." in shown
+    assert "error:" not in shown
 
 
 def test_bench_ends_with_one_line_that_can_be_parsed(run: Run) -> None:
@@ -233,7 +260,7 @@ def test_a_module_in_the_current_folder_registers_first(
 @pytest.mark.parametrize("words", [["-h"], ["--help"], []])
 def test_help_names_the_commands(run: Run, words: list[str]) -> None:
     code, out, _ = run(*words)
-    assert code == 0 and all(command in out for command in ("list", "info", "bench", "demo", "-m MODULE"))
+    assert code == 0 and all(command in out for command in ("list", "info", "bench", "check", "demo", "-m MODULE"))
     assert "--workers" in run("bench", "-h")[1]
 
 

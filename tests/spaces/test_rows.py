@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sekai import spaces
 from sekai.errors import InvalidAction, InvalidObservation
-from tests.spaces.strategies import all_spaces, equal
+from tests.spaces.strategies import all_spaces, equal, fixed_spaces
 
 BOX = spaces.Box(-9, 9, (2,))
 
@@ -190,3 +190,122 @@ def test_items_of_a_sequence_take_the_dtype_of_their_space() -> None:
     assert [item.dtype for item in row] == [np.float32, np.float32]
     (stacked,) = spaces.concatenate(spaces.Sequence(BOX, stack=True), [np.zeros((3, 2))])
     assert (stacked.dtype, stacked.shape) == (np.float32, (3, 2))
+
+
+INDICES = st.lists(st.integers(0, 3), max_size=5)
+
+
+def batch_of(space: Any, n: int) -> tuple[list[Any], Any]:
+    space.seed(1)
+    samples = [space.sample() for _ in range(n)]
+    return samples, spaces.concatenate(space, samples)
+
+
+def leaves_of(batch: Any) -> list[np.ndarray[Any, Any]]:
+    if isinstance(batch, dict):
+        return [leaf for part in batch.values() for leaf in leaves_of(part)]
+    if isinstance(batch, (tuple, list)):
+        return [leaf for part in batch for leaf in leaves_of(part)]
+    return [batch]
+
+
+@settings(max_examples=80, deadline=None)
+@given(all_spaces, INDICES)
+def test_rows_taken_are_the_batch_of_their_samples(space: Any, indices: list[int]) -> None:
+    samples, batch = batch_of(space, 4)
+    kept = spaces.finish_batch(space, spaces.copy_batch(space, batch))
+    taken = spaces.take_rows(space, batch, np.array(indices, np.intp))
+    # in the order of the indices, repeated where they repeat
+    assert equal(taken, spaces.concatenate(space, [samples[i] for i in indices]))
+    for leaf in leaves_of(taken):
+        if isinstance(leaf, np.ndarray):  # a single number of a sequence is none
+            leaf[...] = 0
+    assert equal(batch, kept), "no memory is shared"
+
+
+@settings(max_examples=80, deadline=None)
+@given(all_spaces, st.permutations(range(4)), st.integers(0, 4))
+def test_rows_put_stand_in_their_places_and_the_others_stay(space: Any, order: list[int], k: int) -> None:
+    samples, batch = batch_of(space, 4)
+    target, places = spaces.copy_batch(space, batch), order[:k]
+    news = [space.sample() for _ in places]
+    spaces.put_rows(target, np.array(places, np.intp), spaces.concatenate(space, news))
+    expected = list(samples)
+    for place, new in zip(places, news, strict=True):
+        expected[place] = new
+    assert equal(spaces.finish_batch(space, target), spaces.concatenate(space, expected))
+
+
+@settings(max_examples=40, deadline=None)
+@given(all_spaces, st.permutations(range(4)))
+def test_rows_taken_apart_and_put_together_are_the_batch(space: Any, order: list[int]) -> None:
+    _, batch = batch_of(space, 4)
+    target = spaces.empty_batch(space, 4)
+    for part in (order[:1], order[1:]):
+        indices = np.array(part, np.intp)
+        spaces.put_rows(target, indices, spaces.take_rows(space, batch, indices))
+    assert equal(spaces.finish_batch(space, target), batch)
+
+
+def test_rows_are_put_in_the_order_given_and_not_at_their_own_indices() -> None:
+    space = spaces.Dict(x=BOX, w=theirs.Text(3))
+    target = spaces.empty_batch(space, 4)
+    rows = spaces.concatenate(space, [{"x": [1, 10], "w": "one"}, {"x": [2, 20], "w": "two"}])
+    spaces.put_rows(target, np.array([3, 1]), rows)
+    # copy_rows would read rows 3 and 1 of the source
+    assert target["x"].tolist() == [[0, 0], [2, 20], [0, 0], [1, 10]]
+    assert target["w"] == [None, "two", None, "one"]
+
+
+def test_too_few_rows_are_not_put() -> None:
+    for space in (BOX, theirs.Text(3)):
+        target = spaces.empty_batch(space, 3)
+        rows = spaces.take_rows(space, spaces.finish_batch(space, target), np.array([0, 1]))
+        with pytest.raises(ValueError):
+            spaces.put_rows(target, np.array([0, 1, 2]), rows)
+
+
+def test_samples_taken_from_lists_are_copies() -> None:
+    item = np.array([1, 2], np.float32)
+    space = spaces.Sequence(BOX)
+    (taken,) = spaces.take_rows(space, ((item,), ()), np.array([0]))
+    taken[0][:] = 5
+    assert item.tolist() == [1, 2]
+
+
+@settings(max_examples=60, deadline=None)
+@given(fixed_spaces, st.integers(1, 3))
+def test_a_function_of_the_arrays_is_taken_place_by_place(space: Any, n: int) -> None:
+    _, batch = batch_of(space, n)
+    kept = spaces.copy_batch(space, batch)
+    seen: list[Any] = []
+
+    def note(array: Any) -> Any:
+        seen.append(array)
+        return array.copy()
+
+    assert equal(spaces.map_arrays(note, batch), batch)
+    assert len(seen) == len(leaves_of(batch)) and all(a is b for a, b in zip(seen, leaves_of(batch), strict=True))
+    _, other = batch_of(space, n)
+    doubled = spaces.map_arrays(lambda a, b: np.stack([a, b], axis=1), batch, other)
+    for first, second in ((batch, 0), (other, 1)):
+        assert equal(spaces.map_arrays(lambda array, at=second: array[:, at].copy(), doubled), first)
+    assert equal(batch, kept)
+
+
+def test_a_function_of_two_nested_batches() -> None:
+    a = {"z": np.array([1, 2]), "a": (np.array([[3.0], [4.0]]), {"b": np.array([5, 6])})}
+    b = {"a": (np.array([[30.0], [40.0]]), {"b": np.array([50, 60])}), "z": np.array([10, 20])}
+    added = spaces.map_arrays(np.add, a, b)
+    # by key, whatever the order of the keys, which is that of the first
+    assert list(added) == ["z", "a"] and isinstance(added["a"], tuple)
+    assert added["z"].tolist() == [11, 22]
+    assert added["a"][0].tolist() == [[33.0], [44.0]] and added["a"][1]["b"].tolist() == [55, 66]
+    assert spaces.map_arrays(len, a) == {"z": 2, "a": (2, {"b": 2})}, "of any function, not of arrays alone"
+
+
+def test_batches_of_different_structure_have_no_common_function() -> None:
+    with pytest.raises(ValueError):
+        spaces.map_arrays(np.add, (np.zeros(1), np.zeros(1)), (np.zeros(1),))
+    with pytest.raises(KeyError):
+        spaces.map_arrays(np.add, {"a": np.zeros(1)}, {"b": np.zeros(1)})

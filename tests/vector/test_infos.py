@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sekai
-from sekai.vector.infos import Infos, Part, same_value, stack
+from sekai.vector.infos import Infos, Part, TakenInfos, same_value, stack
 
 DATES = np.array(["2020-01-01", "2020-01-02", "2020-01-03"], "datetime64[D]")
 
@@ -242,3 +242,187 @@ def test_habits_of_a_dict_of_arrays_get_an_answer(infos: Infos) -> None:
     with pytest.raises(IndexError, match=r"^sub-env 7 of 1; infos has one dict per sub-env\.$"):
         infos[7]
     assert {"t": 1} in infos and {"t": 2} not in infos
+
+
+def indices(*slots: int) -> np.ndarray[Any, np.dtype[np.intp]]:
+    return np.array(slots, np.intp)
+
+
+def said(part: Part) -> dict[int, Any]:
+    """What a part says of each of its slots."""
+    return dict(zip(part.slots.tolist(), list(part.values), strict=True))
+
+
+def before_reading(infos: Infos) -> None:
+    """No dict has been made."""
+
+
+def after_reading_one(infos: Infos) -> None:
+    infos[1]
+
+
+def after_reading_all(infos: Infos) -> None:
+    list(infos)
+
+
+READ = pytest.mark.parametrize("read", [before_reading, after_reading_one, after_reading_all])
+
+
+@READ
+def test_the_part_of_a_key_says_what_the_dicts_of_those_slots_say(infos: Infos, read: Any) -> None:
+    read(infos)
+    part = infos.part("x", indices(0, 2))
+    assert part.name == "x" and part.slots.tolist() == [0, 2] and part.slots.dtype == np.intp
+    assert said(part) == {0: 0.5, 2: 2.5}
+    assert said(infos.part("t", indices(1, 2))) == {1: 1, 2: 2}
+    assert said(infos.part("x", indices(0, 1, 2))) == {0: 0.5, 1: 1.5, 2: 2.5}
+    for name, slots in (("absent", indices(0, 1)), ("x", indices())):
+        nobody = infos.part(name, slots)
+        assert (nobody.name, said(nobody), nobody.slots.dtype) == (name, {}, np.intp)
+    assert infos == by_rows(), "and nothing has changed"
+
+
+def some(values: Any = None) -> Infos:
+    """Slots 0 and 2 of 3 have `x`, in parts."""
+    values = np.array([0.5, 2.5]) if values is None else values
+    return Infos(3, columns={"t": np.arange(3)}, parts=[Part("x", values, indices(0, 2))])
+
+
+@READ
+def test_slots_without_the_key_are_not_in_its_part(read: Any) -> None:
+    for infos in (some(), Infos.of(list(some()))):
+        read(infos)
+        assert said(infos.part("x", indices(0, 1))) == {0: 0.5}
+        assert said(infos.part("x", indices(1))) == {}
+        assert said(infos.part("x", indices(0, 1, 2))) == {0: 0.5, 2: 2.5}
+        assert said(infos.part("x", indices(0, 2))) == {0: 0.5, 2: 2.5}
+
+
+def test_a_part_of_the_very_slots_is_handed_out_unread() -> None:
+    inner = Infos(2, columns={"a": np.arange(2)})
+    infos = some(inner)
+    part = infos.part("x", indices(0, 2))
+    assert part.values is inner and inner.stacked is not None, "nothing was built"
+    infos[0]["x"] = "mine"  # from now on the dicts are the truth
+    assert said(infos.part("x", indices(0, 2))) == {0: "mine", 2: {"a": 1}}
+
+
+def test_a_dict_that_was_changed_is_what_its_part_says() -> None:
+    for infos in (by_rows(), by_columns(), by_parts()):
+        infos[0]["x"] = 7
+        del infos[2]["x"]
+        assert said(infos.part("x", indices(0, 1, 2))) == {0: 7, 1: 1.5}
+
+
+@READ
+@pytest.mark.parametrize("slots", [(0, 2), (1,), (0, 1, 2), (), (1, 2)], ids=str)
+@pytest.mark.parametrize("name", ["x", "t", "new"])
+@pytest.mark.parametrize("kind", [np.array, list, tuple])
+def test_what_is_put_is_what_the_dicts_say(
+    infos: Infos, read: Any, slots: tuple[int, ...], name: str, kind: Any
+) -> None:
+    read(infos)
+    infos.put(Part(name, kind([100.5 + slot for slot in slots]), indices(*slots)))
+    expected = [{"t": slot, "x": slot + 0.5} for slot in range(3)]
+    for slot in slots:
+        expected[slot][name] = 100.5 + slot
+    assert [infos[slot] for slot in range(3)] == expected
+    assert infos == expected and infos[:] == expected and pickle.loads(pickle.dumps(infos)) == expected
+    assert all(type(infos[slot][name]) is float for slot in slots)
+    # where every slot has both keys, they are stacked as ever
+    assert infos.columns["x"][0].tolist() == [row["x"] for row in expected]
+    assert said(infos.part(name, indices(*slots))) == {slot: 100.5 + slot for slot in slots}
+
+
+@READ
+@pytest.mark.parametrize("slots", [(0, 2), (0,), (1,), (0, 1, 2), (1, 2)], ids=str)
+def test_over_a_part_of_equal_and_of_other_slots(read: Any, slots: tuple[int, ...]) -> None:
+    infos = some()
+    read(infos)
+    infos.put(Part("x", np.array([-1.0 - slot for slot in slots]), indices(*slots)))
+    expected: list[dict[str, Any]] = [{"t": 0, "x": 0.5}, {"t": 1}, {"t": 2, "x": 2.5}]
+    for slot in slots:
+        expected[slot]["x"] = -1.0 - slot
+    assert infos[1] == expected[1] and list(infos) == expected
+    assert infos.columns["x"][1].tolist() == ["x" in row for row in expected]
+    infos.put(Part("x", ["again"], indices(2)))
+    assert infos[2] == {"t": 2, "x": "again"} and infos[0] == expected[0], "and over that once more"
+
+
+def test_a_part_that_replaces_another_makes_no_dict_and_leaves_what_was_given() -> None:
+    old, beside = Part("x", np.array([0.5, 2.5]), indices(0, 2)), Part("y", [7], indices(1))
+    parts = [old, beside]
+    infos = Infos(3, columns={"t": np.arange(3)}, parts=parts)
+    new, more = Part("x", np.array([8.0, 9.0]), indices(0, 2)), Part("z", ["z"], indices(0))
+    infos.put(new)
+    infos.put(more)
+    assert infos.part("x", indices(0, 2)) is new and infos.part("z", indices(0)) is more
+    assert parts == [old, beside], "the list belongs to whoever gave it"
+    assert list(infos) == [{"t": 0, "x": 8.0, "z": "z"}, {"t": 1, "y": 7}, {"t": 2, "x": 9.0}]
+    assert list(infos[0]) == ["t", "x", "z"], "a key keeps its place, and a new one comes last"
+
+
+def test_put_changes_the_dict_that_somebody_holds() -> None:
+    for infos in (by_rows(), by_columns(), by_parts()):
+        row = infos[1]
+        infos.put(Part("x", [9.5], indices(1)))
+        infos.put(Part("new", ["n"], indices(1)))
+        assert row == {"t": 1, "x": 9.5, "new": "n"} and infos[1] is row
+
+
+def test_columns_are_not_written_to() -> None:
+    infos = by_columns()
+    values = infos.columns["x"][0]
+    infos.put(Part("x", [9.5], indices(1)))
+    assert values.tolist() == [0.5, 1.5, 2.5] and infos.columns["x"][0].tolist() == [0.5, 9.5, 2.5]
+
+
+def test_rows_of_an_array_that_was_put_are_arrays_of_their_own() -> None:
+    for infos in (Infos(3), by_columns(), by_rows()):
+        values = np.arange(4.0).reshape(2, 2)
+        infos.put(Part("v", values, indices(0, 2)))
+        infos[0]["v"][:] = -1
+        list(infos)[2]["v"][:] = -2
+        assert values.tolist() == [[0, 1], [2, 3]]
+        assert infos[0]["v"].tolist() == [-1, -1] and infos[2]["v"].tolist() == [-2, -2]
+
+
+def test_infos_that_were_put_are_dicts() -> None:
+    given = Infos(3, columns={"a": np.array([5, 6, 7])})
+    for values, codes in ((Infos(2, columns={"a": np.arange(2)}), (0, 1)), (TakenInfos(given, indices(0, 2)), (5, 7))):
+        for infos in (Infos(3), by_rows(), by_parts()):
+            infos.put(Part("final_info", values, indices(0, 2)))
+            assert [row.get("final_info") for row in infos] == [{"a": codes[0]}, None, {"a": codes[1]}]
+
+
+def test_too_few_values_are_not_put() -> None:
+    infos = by_rows()
+    with pytest.raises(ValueError, match="shorter"):
+        infos.put(Part("t", [1], indices(0, 2)))
+
+
+@given(ROWS, st.data())
+def test_putting_and_reading_parts_is_setting_and_reading_keys(rows: list[dict[str, Any]], data: st.DataObject) -> None:
+    n, expected = len(rows), [dict(row) for row in rows]
+    names = dict.fromkeys(name for row in rows for name in row)
+    having = {name: [slot for slot in range(n) if name in rows[slot]] for name in names}
+    backed = Infos(
+        n, parts=[Part(name, [rows[slot][name] for slot in slots], indices(*slots)) for name, slots in having.items()]
+    )
+    infos = data.draw(st.sampled_from([backed, Infos.of([dict(row) for row in rows])]))
+    for _ in range(data.draw(st.integers(1, 5))):
+        name = data.draw(st.sampled_from("abcd"))
+        slots = sorted(data.draw(st.sets(st.integers(0, n - 1)) | st.just(set(having.get(name, ())))))
+        action = data.draw(st.sampled_from(["put", "part", "read"]))
+        if action == "put":
+            values = [data.draw(SCALARS) for _ in slots]
+            infos.put(Part(name, values, indices(*slots)))
+            for slot, value in zip(slots, values, strict=True):
+                expected[slot][name] = value
+        elif action == "part":
+            found = said(infos.part(name, indices(*slots)))
+            assert same_value(found, {slot: expected[slot][name] for slot in slots if name in expected[slot]})
+        else:
+            slot = data.draw(st.integers(0, n - 1))
+            assert same_value(infos[slot], expected[slot])
+    assert infos == expected

@@ -1,4 +1,4 @@
-"""The `sekai` command: `list`, `info`, `bench`, `demo`. Everything it needs is imported when it runs."""
+"""The `sekai` command: `list`, `info`, `bench`, `check`, `demo`. Everything it needs is imported when it runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: words after `sekai`; by default those of the process.
 
     Returns:
-        The exit code: 0, 2 after an error (one line on stderr), 130 after an interrupt.
+        The exit code: 0, 1 where `check` found mistakes, 2 after an error (one line on stderr), 130 after an
+        interrupt.
     """
     from sekai.cli.app import run
 

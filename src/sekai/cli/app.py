@@ -123,6 +123,19 @@ def _bench(
     print(bench(id, num_envs=num_envs, mode=mode.value, workers=workers, steps=steps, seed=seed))
 
 
+@app.command("check")
+def _check(
+    id: Annotated[str, typer.Argument(metavar="ID")],
+    steps: Annotated[int, typer.Option(min=1, help="Steps to take with random actions.")] = 500,
+    determinism: Annotated[bool, typer.Option("--determinism", help="Also play everything twice and compare.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail on warnings too.")] = False,
+) -> int:
+    """Look for mistakes in an environment; the exit code is 1 where there are some."""
+    from sekai.cli.check import check
+
+    return check(id, steps=steps, determinism=determinism, strict=strict)
+
+
 @app.command("demo")
 def _demo(
     output: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("demo.png"),

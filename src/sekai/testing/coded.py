@@ -39,18 +39,21 @@ class CodedEnv(Env[NDArray[np.float64], Any]):
         slot: `s`, the first entry of every observation.
         length: number of steps after which an episode ends, at least 1; counted from `t = 0` whatever `at` is.
         ending: which flags are true then.
+        action_space: of actions that are numbers, by default `Discrete(10)`; for instance a `Box` of shape `()`.
 
     Raises:
         ValueError: `length` below 1, or an unknown `ending`.
     """
 
-    def __init__(self, slot: int = 0, length: int = 3, *, ending: Ending = "terminated") -> None:
+    def __init__(
+        self, slot: int = 0, length: int = 3, *, ending: Ending = "terminated", action_space: Any = None
+    ) -> None:
         _check(length, ending)
         self.slot, self.length, self.ending = slot, length, ending
         self.episode = -1
         self.t: int | None = None
         self.observation_space = _observation_space()
-        self.action_space = Discrete(10)
+        self.action_space = Discrete(10) if action_space is None else action_space
         self._observation = np.zeros(3)
         self._info: dict[str, Any] = {}
 
@@ -96,6 +99,7 @@ class CodedVecEnv(NativeVecEnv):
         num_envs: number of slots.
         length: as for `CodedEnv`, for all slots or one per slot.
         ending: as for `CodedEnv`, for all slots or one per slot.
+        action_space: as for `CodedEnv`.
         **native: what `NativeVecEnv` takes by name: `autoreset`, `max_episode_steps`, `autoreset_options`.
 
     Attributes:
@@ -112,9 +116,11 @@ class CodedVecEnv(NativeVecEnv):
         length: int | Sequence[int] = 3,
         *,
         ending: Ending | Sequence[Ending] = "terminated",
+        action_space: Any = None,
         **native: Any,
     ) -> None:
-        super().__init__(num_envs, _observation_space(), Discrete(10), **native)
+        actions = Discrete(10) if action_space is None else action_space
+        super().__init__(num_envs, _observation_space(), actions, **native)
         lengths = [length] * num_envs if isinstance(length, int) else list(length)
         endings = [ending] * num_envs if isinstance(ending, str) else list(ending)
         if len(lengths) != num_envs or len(endings) != num_envs:

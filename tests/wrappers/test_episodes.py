@@ -1,0 +1,204 @@
+"""`RecordEpisodeStatistics`: returns and lengths, and what a tracker hears."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+import sekai
+from sekai.testing import CodedEnv
+from tests.core.envs import Awaited, Plain, play
+
+BOTH_WAYS = pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
+
+
+def known(stats: sekai.EpisodeStats) -> tuple[float, int, bool, bool, float | None]:
+    """All of it but the time."""
+    assert stats.elapsed_time >= 0.0
+    assert stats.extra == {"env_index": 0}
+    return (
+        stats.episode_return, stats.episode_length, stats.terminated, stats.truncated, stats.discounted_return,
+    )  # fmt: skip
+
+
+class Lengths(CodedEnv):
+    """Episodes of 3, 4, 3, 4, ... steps."""
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> sekai.ResetResult:
+        self.length = 4 if self.episode % 2 == 0 else 3
+        return super().reset(seed=seed, options=options)
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("where", ["alone", "AutoReset inside", "AutoReset outside"])
+def test_each_episode_has_its_own_return_and_length(where: str, awaited: bool) -> None:
+    base = Lengths()
+    env: Any = sekai.RecordEpisodeStatistics(sekai.AutoReset(base) if where == "AutoReset inside" else base, gamma=0.5)
+    run = sekai.AutoReset(env) if where == "AutoReset outside" else env
+    results = play(run, [1, 2, 3, 1, 1, 1, 5, 0], awaited=awaited)
+    stepped = [result for result in results if isinstance(result, sekai.StepResult)]
+    assert ["episode" in result.info for result in stepped] == [False] * 2 + [True] + [False] * 3 + [True, False]
+    # rewards 11, 22, 33: 66 in all, discounted 11 + 22 / 2 + 33 / 4 = 30.25
+    # and     11, 21, 31, 45: 108 in all, discounted 11 + 21 / 2 + 31 / 4 + 45 / 8 = 34.875
+    first, second = (66.0, 3, True, False, 30.25), (108.0, 4, True, False, 34.875)
+    assert [known(stepped[k].info["episode"]) for k in (2, 6)] == [first, second]
+    assert [known(stats) for stats in env.tracker.episodes] == [first, second]
+    assert [result.reward for result in stepped] == [11, 22, 33, 11, 21, 31, 45, 10], "rewards stay as they are"
+
+
+@pytest.mark.parametrize(
+    ("ending", "flags"), [("terminated", (True, False)), ("truncated", (False, True)), ("both", (True, True))]
+)
+def test_both_flags_are_recorded(ending: Any, flags: tuple[bool, bool]) -> None:
+    env = sekai.RecordEpisodeStatistics(CodedEnv(length=1, ending=ending))
+    stats = play(env, [1], awaited=False)[1].info["episode"]
+    assert known(stats) == (11.0, 1, *flags, None)
+    assert [type(flag) for flag in (stats.terminated, stats.truncated)] == [bool, bool]
+
+
+def test_gymnasiums_environments_give_plain_numbers_too() -> None:
+    stats = play(sekai.RecordEpisodeStatistics(Plain(), gamma=0.0), [0, 0], awaited=False)[2].info["episode"]
+    assert known(stats) == (6.0, 2, True, False, 3.0)  # 3 + 3; at gamma 0 the first reward alone
+    kinds = [type(value) for value in known(stats)]
+    assert kinds == [float, int, bool, bool, float]
+
+
+def test_a_reset_by_hand_forgets_the_unfinished_episode() -> None:
+    env = sekai.RecordEpisodeStatistics(CodedEnv(length=2), gamma=0.5)
+    env.reset()
+    env.step(9)
+    results = play(env, [1, 1], awaited=False)
+    assert known(results[2].info["episode"]) == (32.0, 2, True, False, 21.5)  # 11 + 21 / 2
+    assert len(env.tracker.episodes) == 1
+
+
+def test_the_statistics_are_put_into_a_copy_of_the_info() -> None:
+    base = CodedEnv(length=1)
+    play(sekai.RecordEpisodeStatistics(base), [0], awaited=False)
+    assert base._info == {"t": 1}
+
+
+def test_a_time_limit_outside_is_not_seen_and_one_inside_is() -> None:
+    outside = sekai.TimeLimit(sekai.RecordEpisodeStatistics(CodedEnv(length=9)), 2)
+    assert "episode" not in play(outside, [0, 0], awaited=False)[2].info
+    inside = sekai.RecordEpisodeStatistics(sekai.TimeLimit(CodedEnv(length=9), 2))
+    assert known(play(inside, [0, 0], awaited=False)[2].info["episode"]) == (30.0, 2, False, True, None)
+
+
+class Hears(sekai.StatsTracker):
+    """Writes down every call, without the infos."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+
+    def __len__(self) -> int:
+        return 0
+
+    def on_reset(self, slot: int) -> None:
+        self.calls.append(("reset", slot))
+
+    def on_step(self, slot: int, reward: float, terminated: bool, truncated: bool, info: dict[str, Any]) -> None:
+        assert [type(one) for one in (slot, reward, terminated, truncated)] == [int, float, bool, bool]
+        self.calls.append(("step", slot, reward, terminated, truncated, info["t"]))
+
+    def on_episode_end(self, stats: sekai.EpisodeStats) -> None:
+        self.calls.append(("end", *known(stats)))
+
+    def summary(self) -> dict[str, float]:
+        return {}
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("inside", [False, True], ids=["alone", "AutoReset inside"])
+def test_a_tracker_hears_of_the_step_then_of_the_end_then_of_the_next_beginning(inside: bool, awaited: bool) -> None:
+    tracker = Hears()
+    base = Awaited(length=2)
+    play(sekai.RecordEpisodeStatistics(sekai.AutoReset(base) if inside else base, tracker), [1, 2, 3], awaited=awaited)
+    assert tracker.calls == [
+        ("reset", 0),
+        ("step", 0, 11.0, False, False, 1),
+        ("step", 0, 22.0, True, False, 2),
+        ("end", 33.0, 2, True, False, None),
+        ("reset", 0),
+        ("step", 0, 13.0, False, False, 1),
+    ]
+
+
+@pytest.mark.parametrize("mode", ["same_step", "next_step", "disabled"])
+@pytest.mark.parametrize("ending", ["terminated", "truncated", "both"])
+def test_the_vector_recorder_calls_a_tracker_in_the_same_way(ending: Any, mode: str) -> None:
+    actions = [1, 2, 3, 4, 5, 6, 7]
+    single, several = Hears(), Hears()
+    play(sekai.RecordEpisodeStatistics(CodedEnv(length=3, ending=ending), single, gamma=0.5), actions, awaited=False)
+    venv = sekai.VecRecordEpisodeStatistics(
+        sekai.SyncVecEnv([lambda: CodedEnv(length=3, ending=ending)], autoreset=mode), several, gamma=0.5
+    )
+    venv.reset(seed=0)
+    for k, action in enumerate(actions):
+        ended = venv.step([action]).ended[0]
+        # the single one resets before the step that follows an end; in same_step mode this comes at once, as with
+        # AutoReset
+        if ended and k < len(actions) - 1:
+            if mode == "next_step":
+                venv.step([0])
+            elif mode == "disabled":
+                venv.reset()
+    assert several.calls == single.calls
+    assert sum(call[0] == "end" for call in single.calls) == 2
+    venv.close()
+
+
+def test_an_empty_tracker_is_kept_though_it_is_false() -> None:
+    for tracker in (Hears(), sekai.InMemoryTracker()):
+        assert not tracker
+        env = sekai.RecordEpisodeStatistics(CodedEnv(length=1), tracker)
+        assert env.tracker is tracker
+    play(env, [0], awaited=False)
+    assert len(env.tracker.episodes) == 1
+
+
+def test_the_default_tracker_keeps_so_many_episodes() -> None:
+    env = sekai.RecordEpisodeStatistics(CodedEnv(length=1), deque_size=2)
+    play(env, [1, 2, 3], awaited=False)
+    assert [stats.episode_return for stats in env.tracker.episodes] == [12.0, 13.0]
+    assert env.tracker.episodes.maxlen == 2
+    assert sekai.RecordEpisodeStatistics(CodedEnv()).tracker.episodes.maxlen == 100
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["alone", "AutoReset inside"])
+def test_a_tracker_that_raises_leaves_nothing_in_the_next_episode(inside: bool) -> None:
+    class Full(sekai.InMemoryTracker):
+        full = True
+
+        def on_episode_end(self, stats: sekai.EpisodeStats) -> None:
+            if self.full:
+                self.full = False
+                raise OSError("no space left")
+            super().on_episode_end(stats)
+
+    base = CodedEnv(length=2)
+    env = sekai.RecordEpisodeStatistics(sekai.AutoReset(base) if inside else base, Full(), gamma=0.5)
+    env.reset()
+    env.step(9)
+    with pytest.raises(OSError, match="no space left"):
+        env.step(9)
+    if not inside:
+        env.reset()
+    env.step(1)
+    assert known(env.step(1).info["episode"]) == (32.0, 2, True, False, 21.5)  # 11 + 21, 11 + 21 / 2
+
+
+def test_a_thing_that_is_no_tracker_is_refused() -> None:
+    text = "tracker is [] (list); expected a StatsTracker, such as InMemoryTracker()."
+    with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
+        sekai.RecordEpisodeStatistics(CodedEnv(), [])  # type: ignore[arg-type]  # the mistake under test
+
+
+@pytest.mark.parametrize("gamma", [-0.1, 1.1, float("nan")])
+def test_a_discount_out_of_range_is_refused(gamma: float) -> None:
+    with pytest.raises(ValueError, match=rf"^gamma is {gamma}; expected a discount in \[0, 1\], or None\.$"):
+        sekai.RecordEpisodeStatistics(CodedEnv(), gamma=gamma)
+    with pytest.raises(ValueError, match="deque_size is 0"):
+        sekai.RecordEpisodeStatistics(CodedEnv(), deque_size=0)
