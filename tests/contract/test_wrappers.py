@@ -23,12 +23,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 
 import sekai
 from sekai import RowKind
 from sekai.testing import CodedEnv, CodedVecEnv
 from sekai.vector.observing import acted_on
 from tests.contract.envs import MODES
+from tests.spaces.strategies import fixed_spaces
 
 LENGTHS = (3, 4)
 ENDINGS = ("terminated", "truncated")
@@ -75,6 +77,7 @@ class Case(NamedTuple):
     vector: Callable[[Any], Any]
     action_space: Any = None
     masked: bool = False
+    make: Callable[[int], Any] | None = None  # a slot's environment, where it is no coded one
 
 
 CASES = {
@@ -153,6 +156,8 @@ def make_vec(backend: str, mode: str, case: Case) -> Any:
 
 
 def lone_env(slot: int, case: Case) -> Any:
+    if case.make is not None:
+        return case.make(slot)
     cls = Masked if case.masked else CodedEnv
     return cls(slot, LENGTHS[slot], ending=ENDINGS[slot], action_space=case.action_space)
 
@@ -295,6 +300,50 @@ def test_around_sub_envs_that_reset_themselves(name: str, mode: str) -> None:
     case = CASES[name]
     fns = [lambda slot=slot: sekai.AutoReset(lone_env(slot, case)) for slot in range(len(LENGTHS))]
     check_slots_are_lone_envs(case.vector(sekai.SyncVecEnv(fns, autoreset=mode)), case, awaited=False)
+
+
+class Draws(CodedEnv):
+    """A coded environment that shows draws of any space instead, one after another through all episodes."""
+
+    def __init__(self, space: Any, slot: int) -> None:
+        super().__init__(slot, LENGTHS[slot], ending=ENDINGS[slot])
+        self.observation_space = copy.deepcopy(space)
+        self.observation_space.seed(slot)
+
+    def reset(self, **given: Any) -> sekai.ResetResult:
+        return super().reset(**given)._replace(observation=self.observation_space.sample())
+
+    def step(self, action: Any) -> sekai.StepResult:
+        return super().step(action)._replace(observation=self.observation_space.sample())
+
+
+ON_ANY_SPACE: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "frame stack": CASES["frame stack"][:2],
+    "frame stack, zeros": CASES["frame stack, zeros"][:2],
+    "delay observation": CASES["delay observation"][:2],
+    "flatten": (sekai.FlattenObservation, sekai.VecFlattenObservation),
+    "frozen normaliser": (
+        lambda env: frozen(sekai.NormalizeObservation(env, clip=3.0)),
+        lambda vec: frozen(sekai.VecNormalizeObservation(vec, clip=3.0)),
+    ),
+}
+
+
+def frozen(wrapper: Any) -> Any:
+    wrapper.update_running_mean = False
+    return wrapper
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ON_ANY_SPACE)
+@settings(max_examples=12)
+@given(space=fixed_spaces)
+def test_each_slot_is_a_lone_env_on_any_space(name: str, mode: str, space: Any) -> None:
+    single, vector = ON_ANY_SPACE[name]
+    if name == "frozen normaliser" and not list(sekai.spaces.boxes_of(space)):
+        return
+    case = Case(single, vector, make=lambda slot: Draws(space, slot))
+    check_slots_are_lone_envs(vector(make_vec("sync", mode, case)), case, awaited=False)
 
 
 # ---- statistics ----------------------------------------------------------------------------------

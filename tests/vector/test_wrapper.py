@@ -373,3 +373,47 @@ def test_a_transform_that_works_in_place_does_not_reach_the_terminal_rows(mode: 
         frozen = vec.step([0, 0])
         if mode == "disabled":
             assert frozen.observations[0, 2] == 4.0
+
+
+class Growing(sekai.Env):
+    """Observations of changing size: after `t` steps the sequence `(0, ..., t - 1)`, beside the number `t`."""
+
+    def __init__(self) -> None:
+        item = sekai.Box(0.0, 99.0, (1,), np.float64)
+        self.observation_space = sekai.Dict({"seen": sekai.Sequence(item), "t": item})
+        self.action_space = sekai.Discrete(2)
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> sekai.ResetResult:
+        self._set_rng(seed)
+        self.t = 0
+        return sekai.ResetResult(self.observation(), {})
+
+    def step(self, action: Any) -> sekai.StepResult:
+        self.t += 1
+        return sekai.StepResult(self.observation(), 0.0, self.t == 2, False, {})
+
+    def observation(self) -> Any:
+        return {"seen": tuple(np.array([float(k)]) for k in range(self.t)), "t": np.array([float(self.t)])}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_last_rows_of_changing_size_are_transformed_on_their_own_too(mode: str) -> None:
+    class Marked(sekai.VecObservationWrapper):
+        def observation(self, batch: Any) -> Any:
+            return {"seen": batch["seen"], "t": batch["t"] * 10}
+
+        def final_observation(self, obs: Any) -> Any:
+            return {"seen": obs["seen"][::-1], "t": obs["t"] * -1}
+
+    with Marked(sekai.SyncVecEnv([Growing, Growing], autoreset=mode)) as vec:
+        vec.reset(seed=0)
+        assert vec.step([0, 0]).observations["t"].tolist() == [[10.0], [10.0]]
+        results = [vec.step([0, 0]) for _ in range(2)]
+        final = results[0].final_observation(1)
+        assert ([item.tolist() for item in final["seen"]], final["t"].tolist()) == ([[1.0], [0.0]], [-2.0])
+        if mode == "disabled":
+            again = vec.reset(mask=np.array([True, False]))
+            for shown in (results[1].observations, again.observations):
+                assert [item.tolist() for item in shown["seen"][1]] == [[1.0], [0.0]]
+                assert shown["t"][1].tolist() == [-2.0]
+            assert again.observations["seen"][0] == () and again.observations["t"][0].tolist() == [0.0]
