@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -184,6 +185,48 @@ class Scaled(sekai.ObservationWrapper):
         return observation * 100
 
 
+class Real(sekai.ActionWrapper):
+    """Takes real numbers for the two actions 0 and 1."""
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self.action_space = sekai.Box(0.0, 1.0, (), np.float64)
+
+    def action(self, action: Any) -> Any:
+        return round(float(action))
+
+
+class Legal(sekai.Wrapper):
+    """Has a mask of actions that goes round with every step."""
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self.mask = [1] * (int(env.action_space.n) - 1) + [0]
+
+    def action_mask(self) -> list[int]:
+        self.mask = [*self.mask[1:], self.mask[0]]
+        return self.mask
+
+
+class Timeless(sekai.Wrapper):
+    """Leaves the one number out that no two runs share."""
+
+    def after_step(self, result: sekai.StepResult) -> sekai.StepResult:
+        if "episode" not in result.info:
+            return result
+        episode = dataclasses.replace(result.info["episode"], elapsed_time=0.0)
+        return result._replace(info={**result.info, "episode": episode})
+
+
+def in_dict(env: Any) -> Any:
+    space = env.observation_space
+    return sekai.TransformObservation(env, lambda o: {"a": o, "b": o * 2}, sekai.Dict({"a": space, "b": space}))
+
+
+def in_sequence(env: Any) -> Any:
+    return sekai.TransformObservation(env, lambda o: (o, o), sekai.Sequence(env.observation_space))
+
+
 WRAPPERS: dict[str, Any] = {
     "bare": sekai.Wrapper,
     "action": Add,
@@ -196,6 +239,24 @@ WRAPPERS: dict[str, Any] = {
     "clip": lambda env: sekai.ClipReward(env, max_reward=15.0),
     "order": sekai.OrderEnforcing,
     "gymnasium": sekai.FromGymnasium,
+    "mask": lambda env: sekai.ActionMaskObservation(Legal(env)),
+    "repeat": lambda env: sekai.ActionRepeat(env, 2),
+    "clip action": lambda env: sekai.ClipAction(Real(env)),
+    "delay action": lambda env: sekai.DelayAction(env, 1, noop=0),
+    "delay observation": lambda env: sekai.DelayObservation(env, 1),
+    "dtype": lambda env: sekai.DtypeObservation(env, np.float32),
+    "filter": lambda env: sekai.FilterObservation(in_dict(env), ["b"]),
+    "flatten": lambda env: sekai.FlattenObservation(in_dict(env)),
+    "stack": lambda env: sekai.FrameStackObservation(env, 2),
+    "normalize observation": sekai.NormalizeObservation,
+    "normalize reward": sekai.NormalizeReward,
+    "pad": lambda env: sekai.PadSequenceObservation(in_sequence(env), 3),
+    "statistics": lambda env: Timeless(sekai.RecordEpisodeStatistics(env, gamma=0.5)),
+    "rescale action": lambda env: sekai.RescaleAction(Real(env), 0.0, 2.0),
+    "rescale observation": lambda env: sekai.RescaleObservation(env, 0.0, 1.0),
+    "sticky": lambda env: sekai.StickyAction(env, 0.5),
+    "transform observation": lambda env: sekai.TransformObservation(env, lambda o: o / 2),
+    "transform reward": lambda env: sekai.TransformReward(env, lambda reward: reward / 2),
     "all": lambda env: Scaled(
         sekai.AutoReset(sekai.TimeAwareObservation(sekai.TimeLimit(Add(sekai.OrderEnforcing(env)), 2)))
     ),

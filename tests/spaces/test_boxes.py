@@ -153,6 +153,14 @@ def test_a_space_without_a_box_is_refused(space: Any) -> None:
     assert list(spaces.boxes_of(space)) == []
 
 
+@pytest.mark.parametrize("sort_keys", [True, False])
+def test_a_changed_dict_keeps_its_order_and_its_rule_of_sorting(sort_keys: bool) -> None:
+    space, function = spaces.map_boxes(spaces.Dict({"z": ARM, "a": ARM}, sort_keys=sort_keys), shifted)
+    assert isinstance(space, spaces.Dict) and space.sort_keys is sort_keys
+    order = ["a", "z"] if sort_keys else ["z", "a"]
+    assert list(space.spaces) == order and list(function({"z": np.zeros(2), "a": np.zeros(2)})) == order
+
+
 def test_spaces_of_gymnasium_are_changed_too() -> None:
     space, function = spaces.map_boxes(theirs.Dict(a=theirs.Box(0, 2, (1,)), b=theirs.Discrete(2)), shifted)
     assert repr(space) == "Dict('a': Box(10.0, 11.0, (1,), float64), 'b': Discrete(2))"

@@ -36,6 +36,24 @@ def same_state(a: dict[str, NDArray[Any]], b: dict[str, NDArray[Any]]) -> bool:
     return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
 
 
+def direct(batches: list[NDArray[np.float64]], halflife: float | None) -> tuple[NDArray[Any], NDArray[Any], float]:
+    """Mean, variance and weight with all rows weighed: `0.5**(k / halflife) / n` for each row of the k-th last batch.
+
+    Batches without rows count for nothing, not even for age. Without a half-life every row weighs 1.
+    """
+    filled = [batch for batch in batches if len(batch)]
+    ages = range(len(filled) - 1, -1, -1)
+    shares = [
+        np.ones(len(batch)) if halflife is None else np.full(len(batch), 0.5 ** (k / halflife) / len(batch))
+        for k, batch in zip(ages, filled, strict=True)
+    ]
+    weights = np.concatenate(shares)
+    rows = np.concatenate(filled)
+    column = weights.reshape(-1, *[1] * (rows.ndim - 1))
+    mean = (column * rows).sum(0) / weights.sum()
+    return mean, (column * (rows - mean) ** 2).sum(0) / weights.sum(), float(weights.sum())
+
+
 # Equal weights
 
 
@@ -86,6 +104,18 @@ def test_before_the_first_row_the_mean_is_zero_and_the_variance_one() -> None:
     assert (stats.mean.tolist(), stats.var.tolist(), stats.count) == ([4.0, 5.0], [0.0, 0.0], 1.0)
 
 
+@pytest.mark.parametrize("halflife", [None, 3.0])
+@pytest.mark.parametrize("shape", [(), (2, 2), (1100,)], ids=str)
+def test_rows_that_come_one_at_a_time_are_averaged_as_any_batch(shape: tuple[int, ...], halflife: float | None) -> None:
+    batches = draw(11, [1, 1, 1, 4, 1], shape, 1e3)
+    stats = fed(batches, shape, halflife=halflife)
+    mean, var, weight = direct(batches, halflife)
+    assert np.shape(stats.mean) == np.shape(stats.var) == shape
+    assert stats.count == pytest.approx(weight, rel=1e-12)
+    np.testing.assert_allclose(stats.mean, mean, rtol=1e-12)
+    np.testing.assert_allclose(stats.var, var, rtol=1e-9)
+
+
 @pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.int64, np.float16, np.float32, ">f8"])
 def test_rows_of_any_real_dtype_are_averaged_in_double_precision(dtype: Any) -> None:
     rows = np.array([[0, 1], [1, 1], [1, 0], [1, 1]]).astype(dtype)
@@ -103,22 +133,6 @@ def test_small_unsigned_rows_do_not_wrap() -> None:
 
 
 # Exponential weights
-
-
-def direct(batches: list[NDArray[np.float64]], halflife: float) -> tuple[NDArray[Any], NDArray[Any], float]:
-    """Mean, variance and weight with all rows weighed: `0.5**(k / halflife) / n` for each row of the k-th last batch.
-
-    Batches without rows count for nothing, not even for age.
-    """
-    filled = [batch for batch in batches if len(batch)]
-    ages = range(len(filled) - 1, -1, -1)
-    weights = np.concatenate(
-        [np.full(len(b), 0.5 ** (k / halflife) / len(b)) for k, b in zip(ages, filled, strict=True)]
-    )
-    rows = np.concatenate(filled)
-    column = weights.reshape(-1, *[1] * (rows.ndim - 1))
-    mean = (column * rows).sum(0) / weights.sum()
-    return mean, (column * (rows - mean) ** 2).sum(0) / weights.sum(), float(weights.sum())
 
 
 @settings(max_examples=60)
@@ -201,8 +215,8 @@ def compiled_calls(monkeypatch: pytest.MonkeyPatch, name: str) -> list[int]:
     return calls
 
 
-#: rows and shape of a large batch: whole runs only, a rest, one wide row, fewer columns than a run and more
-LARGE_BATCHES = [(1024, ()), (1025, ()), (2049, (3,)), (513, (2, 2)), (1, (1024,)), (9, (200,)), (16, (8, 8))]
+#: rows and shape of a large batch: whole runs only, a rest, two wide rows, fewer columns than a run and more
+LARGE_BATCHES = [(1024, ()), (1025, ()), (2049, (3,)), (513, (2, 2)), (2, (1024,)), (9, (200,)), (16, (8, 8))]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -342,6 +356,22 @@ def test_rows_without_a_mean_are_refused_and_nothing_is_taken_in(
         with pytest.raises(ValueError, match=NOT_FINITE):
             stats.update(rows)
         assert same_state(stats.state_dict(), before)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("first", [True, False], ids=["first", "later"])
+@pytest.mark.parametrize("shape", [(), (2,), (2000,)], ids=str)
+def test_a_single_row_without_a_mean_is_refused_and_not_taken_in(
+    bad: float, first: bool, shape: tuple[int, ...]
+) -> None:
+    stats = RunningStats(shape, halflife=2.0)
+    if not first:
+        stats.update(draw(1, [5], shape)[0])
+    before, row = stats.state_dict(), draw(2, [1], shape)[0]
+    row.reshape(-1)[-1] = bad
+    with pytest.raises(ValueError, match=NOT_FINITE):
+        stats.update(row)
+    assert same_state(stats.state_dict(), before)
 
 
 @pytest.mark.parametrize("n", [3, 2000])

@@ -48,9 +48,9 @@ def test_the_line_of_an_episode(stats: sekai.EpisodeStats, line: str, caplog: py
 def test_episodes_are_numbered_beyond_those_kept(caplog: pytest.LogCaptureFixture) -> None:
     tracker = sekai.LoggingTracker(deque_size=2)
     with caplog.at_level(logging.INFO, "sekai"):
-        for value in (1.0, 5.0, 9.0):
+        for value in (1.0, 2.0, 5.0, 9.0):
             tracker.on_episode_end(episode(value))
-    assert [message.split(":")[0] for message in caplog.messages] == ["episode 1", "episode 2", "episode 3"]
+    assert [message.split(":")[0] for message in caplog.messages] == [f"episode {k}" for k in (1, 2, 3, 4)]
     # of 5 and 9: mean 7, deviation 2
     assert tracker.summary() == {
         "num_episodes": 2,

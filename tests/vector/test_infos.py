@@ -350,16 +350,16 @@ def test_over_a_part_of_equal_and_of_other_slots(read: Any, slots: tuple[int, ..
 
 
 def test_a_part_that_replaces_another_makes_no_dict_and_leaves_what_was_given() -> None:
-    old, beside = Part("x", np.array([0.5, 2.5]), indices(0, 2)), Part("y", [7], indices(1))
-    parts = [old, beside]
+    beside, old = Part("y", [6, 7], indices(0, 1)), Part("x", np.array([0.5, 2.5]), indices(0, 2))
+    parts = [beside, old]
     infos = Infos(3, columns={"t": np.arange(3)}, parts=parts)
     new, more = Part("x", np.array([8.0, 9.0]), indices(0, 2)), Part("z", ["z"], indices(0))
     infos.put(new)
     infos.put(more)
     assert infos.part("x", indices(0, 2)) is new and infos.part("z", indices(0)) is more
-    assert parts == [old, beside], "the list belongs to whoever gave it"
-    assert list(infos) == [{"t": 0, "x": 8.0, "z": "z"}, {"t": 1, "y": 7}, {"t": 2, "x": 9.0}]
-    assert list(infos[0]) == ["t", "x", "z"], "a key keeps its place, and a new one comes last"
+    assert parts == [beside, old], "the list belongs to whoever gave it"
+    assert list(infos) == [{"t": 0, "y": 6, "x": 8.0, "z": "z"}, {"t": 1, "y": 7}, {"t": 2, "x": 9.0}]
+    assert list(infos[0]) == ["t", "y", "x", "z"], "a key keeps its place, and a new one comes last"
 
 
 def test_put_changes_the_dict_that_somebody_holds() -> None:

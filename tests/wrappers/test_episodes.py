@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 
 import sekai
@@ -58,8 +59,13 @@ def test_both_flags_are_recorded(ending: Any, flags: tuple[bool, bool]) -> None:
     assert [type(flag) for flag in (stats.terminated, stats.truncated)] == [bool, bool]
 
 
-def test_gymnasiums_environments_give_plain_numbers_too() -> None:
-    stats = play(sekai.RecordEpisodeStatistics(Plain(), gamma=0.0), [0, 0], awaited=False)[2].info["episode"]
+def test_environments_with_numbers_of_numpy_give_plain_ones_too() -> None:
+    class Numpy(Plain):
+        def step(self, action: Any) -> Any:
+            observation, reward, *rest = super().step(action)
+            return observation, np.float32(reward), *rest
+
+    stats = play(sekai.RecordEpisodeStatistics(Numpy(), gamma=0.0), [0, 0], awaited=False)[2].info["episode"]
     assert known(stats) == (6.0, 2, True, False, 3.0)  # 3 + 3; at gamma 0 the first reward alone
     kinds = [type(value) for value in known(stats)]
     assert kinds == [float, int, bool, bool, float]

@@ -20,7 +20,7 @@ from sekai.spaces.rows import (
     read_row,
     take_rows,
 )
-from sekai.spaces.writers import RowWriter, concatenate, row_writer, write_row
+from sekai.spaces.writers import OneRow, RowWriter, concatenate, row_writer, write_row
 
 __all__ = [
     "Box",
@@ -29,6 +29,7 @@ __all__ = [
     "MaskedBox",
     "MultiBinary",
     "MultiDiscrete",
+    "OneRow",
     "RowWriter",
     "Sequence",
     "Tuple",

@@ -69,6 +69,29 @@ def concatenate(space: AnySpace, items: Iterable[Any], *, what: What = "observat
     return finish_batch(space, batch)
 
 
+class OneRow:
+    """A batch of one row, written anew by every call.
+
+    Args:
+        space: the single space.
+        what: what the errors call a sample, as for `row_writer`.
+    """
+
+    def __init__(self, space: AnySpace, *, what: What = "observation") -> None:
+        self._space = space
+        self._batch = empty_batch(space, 1)
+        self._write = row_writer(space, what=what)
+
+    def __call__(self, sample: Any) -> Any:
+        """The sample as a batch of one, which the next call overwrites.
+
+        Raises:
+            InvalidObservation: it does not fit, see `row_writer`; `InvalidAction` for `what="action"`.
+        """
+        self._write(self._batch, 0, sample)
+        return finish_batch(self._space, self._batch)
+
+
 class _Refusal:
     """Raises the errors for one place inside one space.
 

@@ -104,6 +104,13 @@ class RunningStats:
         # Differences from a number near the mean keep the digits that a sum of squares would lose.
         flat = np.ascontiguousarray(rows).reshape(n, -1)
         shift = self.mean.reshape(-1) if self.count else flat[0].astype(np.float64)
+        if n == 1:  # the row is the mean, and a single environment calls this at every step
+            row = flat[0].astype(np.float64).reshape(shape)
+            if not math.isfinite(row.sum()):
+                return Taken(self.mean, self.var, count, False)
+            with np.errstate(over="ignore", invalid="ignore"):  # `finite` says so
+                mean, var = merged(self.mean, self.var, row, 0.0, share)
+            return Taken(mean, var, count, math.isfinite(var.sum()))
         if rows.size >= LARGE and rows.dtype in COMPILED:
             new = np.empty((2, *shape))
             columns = new.reshape(2, -1)

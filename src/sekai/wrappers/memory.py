@@ -13,7 +13,7 @@ from sekai.core.results import ResetResult, StepResult
 from sekai.core.snapshot import snapshot
 from sekai.core.wrapper import FollowUp, ObservationWrapper, StepCall, Wrapper
 from sekai.errors import InvalidAction
-from sekai.spaces import concatenate, read_row
+from sekai.spaces import OneRow, concatenate, read_row
 from sekai.spaces.checks import whole_number
 from sekai.stats.running import check_state
 from sekai.wrappers.frames import ALL, Frames, Padding, check_depth
@@ -39,14 +39,18 @@ class _Remembers(Wrapper):
 
 
 class _RemembersObservations(_Remembers, ObservationWrapper):
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        super().__init__(env)
+        self._row = OneRow(env.observation_space)
+
     def after_step(self, result: StepResult) -> StepResult:
         """Remember the observation, then show what is remembered."""
-        self._frames.push(ALL, concatenate(self.env.observation_space, [result.observation]))
+        self._frames.push(ALL, self._row(result.observation))
         return result._replace(observation=self.observation(result.observation))
 
     def after_reset(self, result: ResetResult) -> ResetResult:
         """Forget the last episode."""
-        self._frames.start(ALL, concatenate(self.env.observation_space, [result.observation]))
+        self._frames.start(ALL, self._row(result.observation))
         return result._replace(observation=self.observation(result.observation))
 
 
@@ -124,12 +128,12 @@ class DelayAction(_Remembers):
         super().__init__(env)
         self.delay = check_depth(self, "delay", delay, minimum=0)
         self._frames, self._noop = action_frames(env.action_space, 1, self.delay, noop, owner=self)
+        self._row = OneRow(env.action_space, what="action")
         self._given: Any = None
 
     def before_step(self, action: Any) -> Any:
         """The action of `delay` steps ago; what was given is remembered once the step has succeeded."""
-        space = self.action_space
-        self._given = concatenate(space, [action], what="action")
+        space, self._given = self.action_space, self._row(action)
         return read_row(space, self._frames.at(ALL, 1) if self.delay else self._given, 0)
 
     def after_step(self, result: StepResult) -> StepResult:

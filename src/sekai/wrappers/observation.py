@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from sekai.core.results import StepResult
 from sekai.core.wrapper import ObservationWrapper
 from sekai.errors import InvalidObservation, SpaceMismatch
-from sekai.spaces import empty_batch, flatten, flatten_space, readable, write_row
+from sekai.spaces import OneRow, flatten, flatten_space, readable
 from sekai.wrappers.normalizing import NormalizesObservations, ObservationNormalizer, StatsKind
 from sekai.wrappers.transforms import Transform, cast, filtered, require_fixed_size, rescaled
 
@@ -64,6 +64,7 @@ class NormalizeObservation(NormalizesObservations, ObservationWrapper):
     ) -> None:
         super().__init__(env)
         self._normalizer = ObservationNormalizer(env.observation_space, epsilon, stats, halflife, clip)
+        self._row = OneRow(env.observation_space)
         self.observation_space = self._normalizer.space
 
     def observation(self, observation: Any) -> Any:
@@ -87,10 +88,7 @@ class NormalizeObservation(NormalizesObservations, ObservationWrapper):
 
     def _count(self, observation: Any) -> None:
         if self._updates:
-            space = self.env.observation_space
-            row = empty_batch(space, 1)
-            write_row(space, row, 0, observation)
-            self._normalizer.update(row)
+            self._normalizer.update(self._row(observation))
 
 
 class TransformObservation(ObservationWrapper):
@@ -127,9 +125,8 @@ class TransformObservation(ObservationWrapper):
         return transformed
 
     def _check(self, transformed: Any) -> None:
-        space = self.observation_space
         try:
-            write_row(space, empty_batch(space, 1), 0, transformed)
+            OneRow(self.observation_space)(transformed)
         except InvalidObservation as error:
             raise SpaceMismatch(
                 f"TransformObservation: {error} Declare the space: new_observation_space=..."
