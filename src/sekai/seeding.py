@@ -8,6 +8,7 @@ int uses `numpy.random.default_rng(int)` itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import TypeAlias
 
 import numpy as np
@@ -32,6 +33,16 @@ def check_seed(seed: object, where: str = "seed") -> Seed:
             raise ValueError(f"{where} is {int(seed)}; expected {EXPECTED}.")
         return int(seed)
     raise TypeError(f"{where} is {seed!r} ({type(seed).__name__}); expected {EXPECTED}.")
+
+
+def derived_generator(source: np.random.Generator, key: Sequence[int]) -> np.random.Generator:
+    """A generator determined by the state of another and by a key.
+
+    The other is neither advanced nor asked to spawn, so whoever uses it notices nothing.
+    """
+    words = deepcopy(source).integers(2**32, size=4, dtype=np.uint32)
+    seed = np.random.SeedSequence([int(word) for word in words], spawn_key=tuple(key))
+    return np.random.Generator(np.random.PCG64(seed))
 
 
 def spawn_seeds(seed: int, n: int) -> list[int]:

@@ -339,7 +339,7 @@ NOT_FINITE = r"^rows hold NaN, an infinity, or numbers whose square is one: they
 
 
 @pytest.mark.parametrize("bad", BAD)
-@pytest.mark.parametrize("n", [4, 2000])
+@pytest.mark.parametrize("n", [1, 4, 2000])
 @pytest.mark.parametrize("first", [True, False], ids=["first", "later"])
 @pytest.mark.parametrize("halflife", [None, 2.0])
 def test_rows_without_a_mean_are_refused_and_nothing_is_taken_in(
@@ -606,6 +606,16 @@ def test_a_state_keeps_the_dtypes_and_copies_the_arrays() -> None:
     assert not np.shares_memory(loaded["flags"], state["flags"])
     with pytest.raises(ValueError, match=r"^'steps' of the state has shape \(\) and dtype float64; expected \(\) and"):
         check_state({**state, "steps": 4.5}, like)
+
+
+def test_where_numbers_need_not_be_finite_a_state_may_hold_any() -> None:
+    state = {"frames": np.array([math.nan, math.inf])}
+    loaded = check_state(state, {"frames": np.zeros(2)}, finite=False)
+    np.testing.assert_array_equal(loaded["frames"], [math.nan, math.inf])
+    with pytest.raises(ValueError, match=r"^'frames' of the state holds a number that is not finite\.$"):
+        check_state(state, {"frames": np.zeros(2)})
+    with pytest.raises(ValueError, match=r"^'frames' of the state has shape \(2,\)"):
+        check_state(state, {"frames": np.zeros(3)}, finite=False)
 
 
 def test_the_text_says_shape_weight_and_halflife() -> None:

@@ -208,3 +208,44 @@ def test_a_discount_out_of_range_is_refused(gamma: float) -> None:
         sekai.RecordEpisodeStatistics(CodedEnv(), gamma=gamma)
     with pytest.raises(ValueError, match="deque_size is 0"):
         sekai.RecordEpisodeStatistics(CodedEnv(), deque_size=0)
+
+
+def test_a_tracker_that_raises_in_the_last_step_does_not_reach_the_next_episode() -> None:
+    class Once(sekai.InMemoryTracker):
+        raised = False
+
+        def on_step(self, slot: int, reward: float, terminated: bool, truncated: bool, info: Any) -> None:
+            if terminated and not self.raised:
+                self.raised = True
+                raise OSError("disk full")
+
+    env = sekai.RecordEpisodeStatistics(sekai.AutoReset(CodedEnv(length=2)), Once())
+    env.reset()
+    env.step(0)
+    with pytest.raises(OSError, match="disk full"):
+        env.step(0)
+    env.step(0)
+    assert env.step(0).info["episode"].episode_return == 30.0  # 10 + 20, nothing of the first
+
+
+@pytest.mark.parametrize("mode", ["same_step", "next_step", "disabled"])
+def test_trackers_are_shown_the_infos_of_the_environment(mode: str) -> None:
+    class Keys(sekai.InMemoryTracker):
+        def __init__(self) -> None:
+            super().__init__()
+            self.keys: list[list[str]] = []
+
+        def on_step(self, slot: int, reward: float, terminated: bool, truncated: bool, info: Any) -> None:
+            self.keys.append(sorted(key for key in info if key == "episode" or key == "t"))
+
+    single, vector = sekai.RecordEpisodeStatistics(CodedEnv(length=2), Keys()), Keys()
+    single.reset()
+    single.step(0)
+    single.step(0)
+    with sekai.VecRecordEpisodeStatistics(
+        sekai.SyncVecEnv([lambda: CodedEnv(length=2)], autoreset=mode), vector
+    ) as vec:
+        vec.reset(seed=0)
+        vec.step([0])
+        vec.step([0])
+    assert single.tracker.keys == vector.keys == [["t"], ["t"]]

@@ -248,3 +248,41 @@ def test_the_space_and_the_value_agree_for_a_batch_too() -> None:
     assert list(result) == ["observation", "m"]
     assert result["observation"] is batch
     assert result["m"] is masks
+
+
+@pytest.mark.parametrize(
+    ("space", "mask"),
+    [
+        (sekai.MultiDiscrete([2, 3]), ([1, 1, 1], [1, 0])),  # five entries in all, and each part wrong
+        (sekai.Tuple([sekai.Discrete(2), sekai.Discrete(3)]), ([1, 1, 1], [1, 0])),
+        (sekai.Dict(a=sekai.Discrete(2), b=sekai.Discrete(1)), {"a": [1, 1, 1]}),
+        (sekai.Dict(a=sekai.Discrete(2)), {"a": [1, 1], "b": [1]}),
+        (sekai.Discrete(2), [1, [0, 1]]),
+        (sekai.Discrete(2), ["1", "0"]),
+        (sekai.Discrete(2), None),
+    ],
+)
+def test_a_mask_of_another_structure_is_refused_whatever_its_length(space: Any, mask: Any) -> None:
+    with pytest.raises(sekai.InvalidObservation, match=r"^it has the action mask .* expected \d entries of 0 or 1"):
+        flatten_mask(space, mask, "it")
+
+
+def test_a_multi_discrete_of_two_axes_has_a_mask_of_two_axes() -> None:
+    space = sekai.MultiDiscrete([[2, 3], [2, 2]])
+    mask = (((1, 0), (1, 1, 0)), ((0, 1), (1, 1)))
+    assert flatten_mask(space, mask, "it").tolist() == [1, 0, 1, 1, 0, 0, 1, 1, 1]
+
+
+def test_an_environment_that_resets_itself_in_its_own_way_is_masked_too() -> None:
+    class Loops(CodedEnv):
+        resets_itself = True
+        action_mask = np.ones(10, np.int8)  # an attribute does as well
+
+        def step(self, action: Any) -> sekai.StepResult:
+            result = super().step(action)
+            return result._replace(observation=self.reset().observation) if result.done else result
+
+    env = sekai.ActionMaskObservation(Loops(length=1))
+    env.reset(seed=0)
+    result = env.step(0)
+    assert result.terminated and result.observation["action_mask"].tolist() == [1] * 10

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from hypothesis import given
@@ -518,3 +519,39 @@ def test_a_state_of_frames_names_the_parts_of_the_space_and_is_held_to_them() ->
         ValueError, match=r"has shape \(1, 2\) and dtype int64; expected \(1, 3\) and int64: it was saved"
     ):
         other.load_state_dict(state)
+
+
+def test_sticky_actions_leave_an_environment_alone_that_spawns_generators_of_its_own() -> None:
+    class Spawns(CodedEnv):
+        def step(self, action: Any) -> sekai.StepResult:
+            return super().step(action)._replace(reward=self.rng.spawn(1)[0].random())
+
+    rewards = []
+    for env in (Spawns(), sekai.StickyAction(Spawns(), 0.5)):
+        env.reset(seed=3)
+        rewards.append([env.step(0).reward for _ in range(3)])
+    assert rewards[0] == rewards[1]
+
+
+def test_sticky_actions_take_any_generator() -> None:
+    old = np.random.Generator(np.random.RandomState(3)._bit_generator)  # one that cannot spawn
+    env = sekai.StickyAction(CodedEnv(), 0.5)
+    env.reset(seed=old)
+    assert env.step(1).reward == 11.0
+
+
+def test_frames_that_are_not_finite_are_state_like_any_other() -> None:
+    space = sekai.Box(-np.inf, np.inf, (1,))
+    env = sekai.FrameStackObservation(
+        sekai.TransformObservation(CodedEnv(), lambda o: np.full(1, np.inf, np.float32), space), 2
+    )
+    env.reset()
+    env.load_state_dict(env.state_dict())
+    assert env.state_dict()["frames"].tolist() == [[[np.inf], [np.inf]]]
+
+
+def test_what_remembers_does_not_stand_outside_gymnasiums_autoreset_either() -> None:
+    inner = gymnasium.wrappers.Autoreset(CodedEnv())
+    for wrap in (lambda env: sekai.FrameStackObservation(env, 2), lambda env: sekai.TimeLimit(env, 2)):
+        with pytest.raises(ValueError, match="cannot stand outside AutoReset"):
+            wrap(inner)

@@ -452,9 +452,12 @@ def test_the_state_of_rewards_has_the_return_of_the_unfinished_episode() -> None
     other.load_state_dict(state)
     assert other.step(0).reward == env.step(0).reward  # both of return 4 + 3.5/2
     assert other.return_rms.mean == env.return_rms.mean == pytest.approx((1 + 3.5 + 5.75) / 3)
+    later = env.state_dict()
     env.reset()
+    assert later["returns"].tolist() == [5.75], "a copy: the reset is not seen in it"
+    other.load_state_dict(state)
     other.reset()
-    assert state["returns"].tolist() == [3.5], "a copy, when it was given and when it was taken"
+    assert state["returns"].tolist() == [3.5], "nor in what was taken over"
     with pytest.raises(
         ValueError, match=r"^'returns' of the state has shape \(4,\) and dtype float64; expected \(1,\)"
     ):
@@ -477,3 +480,24 @@ def test_the_state_of_rewards_has_the_return_of_the_unfinished_episode() -> None
 def test_settings_of_rewards_that_make_no_sense_are_refused(given: Any, text: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
         sekai.NormalizeReward(CodedEnv(), **given)
+
+
+def test_a_reward_that_is_refused_in_the_last_step_does_not_carry_its_return_on() -> None:
+    class Bad(CodedEnv):
+        def step(self, action: Any) -> sekai.StepResult:
+            result = super().step(action)
+            return result._replace(reward=float("nan")) if action == 9 else result
+
+    env = sekai.NormalizeReward(sekai.AutoReset(Bad(length=2)), gamma=0.5)
+    env.reset()
+    env.step(0)
+    with pytest.raises(sekai.InvalidObservation, match="the reward is nan"):
+        env.step(9)
+    env.step(0)
+    # the second episode begins with G = 10, not 0.5 * 10 + 10
+    assert (env.return_rms.count, float(env.return_rms.mean)) == (2.0, 10.0)
+
+
+def test_a_half_life_that_makes_no_sense_is_refused_also_where_it_is_not_used() -> None:
+    with pytest.raises(ValueError, match="halflife is -1"):
+        sekai.NormalizeObservation(CodedEnv(), halflife=-1)

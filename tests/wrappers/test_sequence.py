@@ -72,7 +72,8 @@ def test_a_sequence_too_long_may_be_an_error_that_names_its_place() -> None:
     space = sekai.Dict({"cars": sekai.Tuple([sekai.Discrete(2), sekai.Sequence(ITEM)])})
     env = sekai.PadSequenceObservation(Shows(space, []), 2, truncate="error")
     assert env.observation({"cars": (1, items(1, 2))})["cars"][1]["mask"].tolist() == [1, 1]
-    text = "observation['cars'][1] has 3 items, and max_length is 2; raise it, or set truncate to 'tail' or 'head'."
+    place = "PadSequenceObservation: observation['cars'][1]"
+    text = f"{place} has 3 items, and max_length is 2; raise it, or set truncate to 'tail' or 'head'."
     with pytest.raises(sekai.InvalidObservation, match=f"^{re.escape(text)}$"):
         env.observation({"cars": (1, items(1, 2, 3))})
 
@@ -152,7 +153,10 @@ def test_settings_that_make_no_sense_are_refused() -> None:
 
 def test_an_item_out_of_its_bounds_is_refused() -> None:
     env = sekai.PadSequenceObservation(Shows(sekai.Sequence(ITEM), []), 3)
-    with pytest.raises(sekai.InvalidObservation, match=r"^MaskedBox element 1 is outside Box\(1\.0, 9\.0"):
+    with pytest.raises(
+        sekai.InvalidObservation,
+        match=r"^PadSequenceObservation: observation: MaskedBox element 1 is out",
+    ):
         env.observation(items(1, 10))
 
 

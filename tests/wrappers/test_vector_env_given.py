@@ -45,7 +45,7 @@ def refusal(name: str, env: Any) -> str:
     instead = f"around a vector environment use Vec{name}, or " if name in WITH_VECTOR_VERSION else ""
     return (
         f"{name} wraps a single environment; given {env!r} ({type(env).__name__}). It wraps each copy: "
-        f"make_vec(..., wrappers=[{name}]); {instead}give {name} one environment."
+        f"make_vec(..., wrappers=[lambda env: {name}(env, ...)]); {instead}give {name} one environment."
     )
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 import gymnasium
 import numpy as np
 
-from sekai.core.env import Env, as_step_result, await_reset, await_step, call_reset, call_step
+from sekai.core.env import Env, as_step_result, await_reset, await_step, call_reset, call_step, walk
 from sekai.core.results import ResetResult, StepResult
 from sekai.seeding import Seed, check_seed
 from sekai.spaces import readable
@@ -66,7 +66,7 @@ class Wrapper(Env[Any, Any], gymnasium.Wrapper[Any, Any, Any, Any]):
             raise TypeError(
                 f"{name} wraps a single environment; given {env!r} ({type(env).__name__}).{self._advice(env)}"
             )
-        if self.stateful and resets_itself(env):
+        if self.stateful and (resets_itself(env) or _in_gymnasiums_autoreset(env)):
             raise ValueError(
                 f"{name} keeps state of one episode, so it cannot stand outside AutoReset, which starts the next "
                 f"episode without a reset that {name} could see. Wrap the other way round: AutoReset({name}(env))."
@@ -82,7 +82,10 @@ class Wrapper(Env[Any, Any], gymnasium.Wrapper[Any, Any, Any, Any]):
             return ""
         name = type(self).__name__
         outside = "" if self.vector_version is None else f" around a vector environment use {self.vector_version}, or"
-        return f" It wraps each copy: make_vec(..., wrappers=[{name}]);{outside} give {name} one environment."
+        return (
+            f" It wraps each copy: make_vec(..., wrappers=[lambda env: {name}(env, ...)]);{outside} give {name} one "
+            "environment."
+        )
 
     def before_step(self, action: Any) -> Any:
         """The action handed inwards."""
@@ -187,6 +190,11 @@ def resets_itself(env: object) -> bool:
     while isinstance(env, gymnasium.Wrapper) and not isinstance(env, Env):
         env = env.env  # gymnasium's wrappers do not say
     return isinstance(env, Env) and env.resets_itself
+
+
+def _in_gymnasiums_autoreset(env: object) -> bool:
+    """Whether a layer is gymnasium's wrapper that resets in the step after the end."""
+    return any(isinstance(layer, gymnasium.wrappers.Autoreset) for layer in walk(env))
 
 
 class ObservationWrapper(Wrapper):

@@ -23,6 +23,7 @@ from typing import Any
 import gymnasium.spaces
 import numpy as np
 
+from sekai.seeding import derived_generator
 from sekai.spaces.box import Box, tile_box
 from sekai.spaces.checks import whole_number
 from sekai.spaces.composite import AnySpace, Dict, Tuple
@@ -93,11 +94,7 @@ def _batch_leaf(space: Any, n: int) -> AnySpace:
 
 def _derived(source: Any, place: Place) -> Any:
     """A generator determined by the state of `source` and by `place`; None for a space without generator."""
-    if source is None:
-        return None
-    words = deepcopy(source).integers(2**32, size=4, dtype=np.uint32)
-    seed = np.random.SeedSequence([int(word) for word in words], spawn_key=place)
-    return np.random.Generator(np.random.PCG64(seed))
+    return None if source is None else derived_generator(source, place)
 
 
 def _separate(space: AnySpace, place: Place) -> None:

@@ -98,9 +98,9 @@ def _bound(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
         finite = array[np.isfinite(array)]
         if dtype.kind in "iub" and bool(np.any(finite != np.floor(finite))):
             raise ValueError(f"Box {name} must be whole numbers for dtype {dtype}, got {value}.")
-        if is_array and dtype.kind == "f" and dtype.itemsize < array.dtype.itemsize:
-            # Rounded here because gymnasium warns of every float64 bound of a float32 box.
-            if bool(np.any(np.abs(finite) > np.finfo(dtype).max)):
+        if is_array and dtype.kind == "f" and dtype != array.dtype:
+            # Cast here because gymnasium warns of every bound of another precision.
+            if dtype.itemsize < array.dtype.itemsize and bool(np.any(np.abs(finite) > np.finfo(dtype).max)):
                 raise ValueError(f"Box {name} holds a value that {dtype} cannot represent: {value}.")
             return array.astype(dtype)
     return value

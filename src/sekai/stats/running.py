@@ -237,11 +237,13 @@ class Freezable:
         return self.update_running_mean and not self._frozen
 
 
-def check_state(state: Mapping[str, Any], like: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def check_state(
+    state: Mapping[str, Any], like: Mapping[str, NDArray[Any]], *, finite: bool = True
+) -> dict[str, NDArray[Any]]:
     """Copies of the arrays of a state, held to the keys, shapes and dtypes of another.
 
     Raises:
-        ValueError: keys or shapes differ, a value does not cast, or a number is not finite.
+        ValueError: keys or shapes differ, a value does not cast, or with `finite` a number is not finite.
     """
     if not isinstance(state, Mapping) or state.keys() != like.keys():
         given = sorted(state) if isinstance(state, Mapping) else type(state).__name__
@@ -254,7 +256,7 @@ def check_state(state: Mapping[str, Any], like: Mapping[str, NDArray[Any]]) -> d
                 f"{name!r} of the state has shape {value.shape} and dtype {value.dtype}; expected {known.shape} and "
                 f"{known.dtype}: it was saved around another environment."
             )
-        if value.dtype.kind == "f" and not np.isfinite(value).all():
+        if finite and value.dtype.kind == "f" and not np.isfinite(value).all():
             raise ValueError(f"{name!r} of the state holds a number that is not finite.")
         loaded[name] = value.astype(known.dtype)
     return loaded

@@ -24,7 +24,7 @@ from sekai.testing.calls import Stopped, called, on_a_loop_of_its_own
 from sekai.testing.problems import Problem, Problems
 from sekai.testing.samples import check_observation
 from sekai.vector.infos import same_value
-from sekai.wrappers.masks import flatten_mask, has_method
+from sekai.wrappers.masks import flatten_mask, has_method, read_mask
 
 #: episodes of one length that make a hidden time limit likely
 SAME_LENGTHS = 3
@@ -227,7 +227,7 @@ class _Rollout:
         """The environment's action mask, None where it has none."""
         if not self.masked:
             return None
-        mask = called(self.problems, "action_mask()", self.env.get_wrapper_attr("action_mask"))
+        mask = called(self.problems, "action_mask()", lambda: read_mask(self.env))
         try:
             flat = flatten_mask(self.env.action_space, mask, "The environment")
         except (InvalidObservation, TypeError) as error:
@@ -305,7 +305,7 @@ def _replay(env: Any, problems: Problems, seed: int, steps: int, *, awaited: boo
 
         await reset(seed)
         for _ in range(steps):
-            mask = env.get_wrapper_attr("action_mask")() if masked else None
+            mask = read_mask(env) if masked else None
             action = actions.sample() if mask is None else actions.sample(mask=mask)
             result = await await_step(env, action) if awaited else call_step(env, action)
             results.append(StepResult(*map(snapshot, result)))

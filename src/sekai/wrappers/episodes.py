@@ -58,9 +58,9 @@ class RecordEpisodeStatistics(Wrapper):
         if self.gamma is not None:
             self._discounted += self._discount * reward
             self._discount *= self.gamma
-        if self._tells_all:
-            self.tracker.on_step(0, float(reward), bool(terminated), bool(truncated), info)
         if not result.done:
+            if self._tells_all:
+                self.tracker.on_step(0, float(reward), False, False, info)
             return result
         stats = EpisodeStats(
             episode_return=float(self._return),
@@ -72,6 +72,8 @@ class RecordEpisodeStatistics(Wrapper):
             extra={"env_index": 0},
         )
         self._begin()  # before a tracker is called, which may raise
+        if self._tells_all:
+            self.tracker.on_step(0, float(reward), bool(terminated), bool(truncated), info)
         self.tracker.on_episode_end(stats)
         if self.resets_itself:
             self.tracker.on_reset(0)

@@ -53,9 +53,9 @@ class ActionMaskObservation(Wrapper):
         if not result.done:
             return result._replace(observation=self._with(observation, self._current(info)))
         final = self._final(info)
-        if not self.resets_itself:
+        if not (self.resets_itself and "final_observation" in info):
             return result._replace(observation=self._with(observation, final))
-        first = self._with(observation, self._current(info["reset_info"]))
+        first = self._with(observation, self._current(info.get("reset_info", info)))
         return result._replace(
             observation=first,
             info={**info, "final_observation": self._with(info["final_observation"], final)},
@@ -67,7 +67,7 @@ class ActionMaskObservation(Wrapper):
 
     def _current(self, info: Mapping[str, Any]) -> Mask:
         if self._calls:
-            return flatten_mask(self.action_space, find_attr(self.env, "action_mask")[1](), "the environment")
+            return flatten_mask(self.action_space, read_mask(self.env), "the environment")
         return mask_of_info(self.action_space, info, self.key, "the environment")
 
     def _final(self, info: Mapping[str, Any]) -> Mask:
@@ -142,27 +142,61 @@ def final_mask(space: gymnasium.Space[Any], info: Mapping[str, Any], key: str, w
     return flatten_mask(space, info[key], whose) if key in info else np.ones(mask_size(space), np.int8)
 
 
+def read_mask(env: Any) -> Any:
+    """The mask that the method, or the attribute, `action_mask` of an environment gives."""
+    value = find_attr(env, "action_mask")[1]
+    return value() if callable(value) else value
+
+
 def flatten_mask(space: gymnasium.Space[Any], mask: Any, whose: str) -> Mask:
-    """A mask of `space` as one array, int8 `(mask_size(space),)`; a flat one is taken as it is.
+    """A mask of `space` as one array, int8 `(mask_size(space),)`; a flat array is taken as it is.
 
     Raises:
         InvalidObservation: another length or structure, or entries that are not 0 or 1.
     """
-    pieces = [np.asarray(piece).reshape(-1) for piece in _pieces(space, mask)]
-    flat = np.concatenate(pieces) if pieces else np.zeros(0, np.int8)
-    if flat.shape != (mask_size(space),) or not np.isin(flat, (0, 1)).all():
+    pieces: list[Mask | None]
+    if isinstance(mask, (np.ndarray, list, tuple)) and all(isinstance(entry, (int, np.generic)) for entry in mask):
+        pieces = [_entries(mask, mask_size(space))]
+    else:
+        pieces = _pieces(space, mask)
+    if any(piece is None for piece in pieces):
         raise InvalidObservation(
             f"{whose} has the action mask {mask!r}; expected {mask_size(space)} entries of 0 or 1, one for each choice "
             f"of {space}."
         )
-    return flat.astype(np.int8)
+    return np.concatenate(pieces)  # type: ignore[arg-type]  # no None is left
 
 
-def _pieces(space: gymnasium.Space[Any], mask: Any) -> list[Any]:
-    """The arrays that a mask is made of; what does not have the structure of the space is left in one piece."""
-    nested = isinstance(mask, (tuple, list))
-    if isinstance(space, gymnasium.spaces.Dict) and isinstance(mask, Mapping):
-        return [piece for key, part in space.spaces.items() for piece in _pieces(part, mask.get(key, ()))]
-    if isinstance(space, gymnasium.spaces.Tuple) and nested and len(mask) == len(space.spaces):
+def _pieces(space: gymnasium.Space[Any], mask: Any) -> list[Mask | None]:
+    """The arrays that a mask is made of; None for each part that does not have the structure of its space."""
+    if isinstance(space, gymnasium.spaces.Dict):
+        if not isinstance(mask, Mapping) or mask.keys() != space.spaces.keys():
+            return [None]
+        return [piece for key, part in space.spaces.items() for piece in _pieces(part, mask[key])]
+    if isinstance(space, gymnasium.spaces.Tuple):
+        if not isinstance(mask, (tuple, list)) or len(mask) != len(space.spaces):
+            return [None]
         return [piece for part, inner in zip(space.spaces, mask, strict=True) for piece in _pieces(part, inner)]
-    return list(mask) if isinstance(space, gymnasium.spaces.MultiDiscrete) and nested else [mask]
+    if isinstance(space, gymnasium.spaces.MultiDiscrete):
+        return _choices(space.nvec, mask)
+    return [_entries(mask, mask_size(space))]
+
+
+def _choices(counts: Any, mask: Any) -> list[Mask | None]:
+    """The pieces of a mask that is nested like the counts of a `MultiDiscrete`."""
+    if np.ndim(counts) == 0:
+        return [_entries(mask, int(counts))]
+    if not isinstance(mask, (tuple, list)) or len(mask) != len(counts):
+        return [None]
+    return [piece for count, inner in zip(counts, mask, strict=True) for piece in _choices(count, inner)]
+
+
+def _entries(mask: Any, size: int) -> Mask | None:
+    """So many entries of 0 or 1 as int8; None where it is anything else."""
+    try:
+        flat = np.asarray(mask).reshape(-1)
+    except ValueError:  # no regular array
+        return None
+    if flat.shape != (size,) or flat.dtype.kind not in "biuf" or not np.isin(flat, (0, 1)).all():
+        return None
+    return flat.astype(np.int8)

@@ -13,10 +13,14 @@ from sekai.core.results import ResetResult, StepResult
 from sekai.core.snapshot import snapshot
 from sekai.core.wrapper import FollowUp, ObservationWrapper, StepCall, Wrapper
 from sekai.errors import InvalidAction
+from sekai.seeding import derived_generator
 from sekai.spaces import OneRow, concatenate, read_row
 from sekai.spaces.checks import whole_number
 from sekai.stats.running import check_state
 from sekai.wrappers.frames import ALL, Frames, Padding, check_depth
+
+#: key of the generator behind sticky actions, among those derived from an environment's
+STICKS = (0x571C,)
 
 
 class _Remembers(Wrapper):
@@ -35,7 +39,7 @@ class _Remembers(Wrapper):
         Raises:
             ValueError: it does not fit; nothing is taken over.
         """
-        self._frames.load(check_state(state, self.state_dict()))
+        self._frames.load(check_state(state, self.state_dict(), finite=False))
 
 
 class _RemembersObservations(_Remembers, ObservationWrapper):
@@ -151,8 +155,8 @@ class StickyAction(Wrapper):
     """With some probability execute the last executed action again instead of the one given.
 
     Machado et al. 2018, "Revisiting the Arcade Learning Environment", section 5. The draws come from a generator of
-    the wrapper's own, spawned from the environment's at the first reset and at each reset with a seed, so the
-    environment's stream is the same with and without this wrapper.
+    the wrapper's own, derived from the environment's at the first reset and at each reset with a seed; the
+    environment's is the same with and without this wrapper.
 
     Args:
         env: the environment to wrap.
@@ -167,7 +171,7 @@ class StickyAction(Wrapper):
     def __init__(self, env: gymnasium.Env[Any, Any], repeat_action_probability: float) -> None:
         super().__init__(env)
         p = repeat_action_probability
-        if not 0.0 <= p < 1.0:
+        if not isinstance(p, (int, float)) or not 0.0 <= p < 1.0:
             raise ValueError(f"StickyAction: repeat_action_probability is {p!r}; expected a number in [0, 1).")
         self.repeat_action_probability = p
         self._parent: np.random.Generator | None = None
@@ -189,11 +193,11 @@ class StickyAction(Wrapper):
         return result
 
     def after_reset(self, result: ResetResult) -> ResetResult:
-        """Forget the last episode's action; a generator that a seed has made has a child for the draws here."""
+        """Forget the last episode's action; a generator that a seed has made has one derived for the draws here."""
         self._last = None
         if self._parent is not self.rng:
             self._parent = self.rng
-            self._draws = self.rng.spawn(1)[0]
+            self._draws = derived_generator(self.rng, STICKS)
         return result
 
 

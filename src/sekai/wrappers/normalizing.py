@@ -50,6 +50,7 @@ class ObservationNormalizer:
         if clip is not None and not clip > 0.0:
             raise ValueError(f"clip is {clip!r}; expected a positive number, or None.")
         self._epsilon = check_epsilon(epsilon)
+        RunningStats(halflife=halflife)  # refused also where it is not used
         self._halflife = halflife if stats == "ewm" else None
         self._clip = clip
         self._given = space
@@ -166,7 +167,7 @@ class RewardScaler:
             updates: whether the returns enter the statistics.
 
         Raises:
-            InvalidObservation: a reward that counts is not finite; nothing is taken in.
+            InvalidObservation: a reward that counts is not finite; no return is taken in.
         """
         returns = self.gamma * self.returns
         returns += rewards
@@ -174,6 +175,8 @@ class RewardScaler:
         taken = self.stats.with_rows(new)
         if not taken.finite:
             bad = np.flatnonzero(~np.isfinite(returns) & (True if counts is None else counts))
+            if ended is not None:
+                self.returns[ended] = 0.0  # the episode is over all the same
             which = f"sub-env {bad[0]}: the reward is {rewards[bad[0]]}" if bad.size else "returns overflow"
             raise InvalidObservation(f"{which}; a normaliser averages finite numbers only. Mend the environment.")
         if updates:

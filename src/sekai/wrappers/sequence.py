@@ -76,11 +76,14 @@ class PadSequenceObservation(ObservationWrapper):
             if len(value) > self.max_length:
                 if self.truncate == "error":
                     raise InvalidObservation(
-                        f"observation{place} has {len(value)} items, and max_length is {self.max_length}; raise it, or "
-                        "set truncate to 'tail' or 'head'."
+                        f"PadSequenceObservation: observation{place} has {len(value)} items, and max_length is "
+                        f"{self.max_length}; raise it, or set truncate to 'tail' or 'head'."
                     )
                 value = value[-self.max_length :] if self.truncate == "tail" else value[: self.max_length]
-            return padded.pack(value)
+            try:
+                return padded.pack(value)
+            except InvalidObservation as error:
+                raise InvalidObservation(f"PadSequenceObservation: observation{place}: {error}") from error
 
         return padded, pad
 

@@ -79,7 +79,11 @@ def cast(space: gymnasium.Space[Any], dtype: DTypeLike) -> Transform:
             )
         if kind.kind != "f" and not _holds(kind, box):
             raise ValueError(f"DtypeObservation: {kind} does not hold the bounds of observation{place}, {box}.")
-        return Box(box.low, box.high, dtype=kind), lambda values: np.asarray(values).astype(kind)
+        low, high = box.low, box.high
+        if kind.kind == "f":  # an unbounded side of an integer box is stored as the dtype's limit
+            low = np.where(box.bounded_below, low, -np.inf)
+            high = np.where(box.bounded_above, high, np.inf)
+        return Box(low, high, dtype=kind), lambda values: np.asarray(values).astype(kind)
 
     return Transform(*map_boxes(space, change))
 
@@ -93,16 +97,16 @@ def filtered(space: gymnasium.Space[Any], keys: Iterable[Any]) -> Transform:
     """
     if not isinstance(space, (gymnasium.spaces.Dict, gymnasium.spaces.Tuple)):
         raise TypeError(f"FilterObservation needs a Dict or Tuple observation; given {space}.")
-    if isinstance(keys, (str, bytes)):
+    if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
         raise TypeError(f"FilterObservation: keys is {keys!r}; expected a list of keys, such as [{keys!r}].")
     wanted = list(keys)
     is_dict = isinstance(space, gymnasium.spaces.Dict)
     known = list(space.spaces) if is_dict else list(range(len(space.spaces)))
-    if not wanted or len(set(wanted)) != len(wanted):
+    if not wanted or any(wanted.count(key) > 1 for key in wanted):
         raise ValueError(f"FilterObservation: keys is {wanted}; expected at least one of {known}, each once.")
     for key in wanted:
-        if key not in known:
-            close = difflib.get_close_matches(str(key), map(str, known), n=3)
+        if not any(type(key) is type(other) and key == other for other in known):
+            close = difflib.get_close_matches(str(key), map(str, known), n=3) if is_dict else []
             hint = f" Did you mean {', '.join(map(repr, close))}?" if close else ""
             raise ValueError(f"FilterObservation: the observation has no {key!r}; it has {known}.{hint}")
     if is_dict:
@@ -158,6 +162,8 @@ def _bounds(box: gymnasium.spaces.Box[Any], low: ArrayLike, high: ArrayLike, nam
         raise ValueError(f"{name} needs bounds to scale from; {place or 'the space'} is {box}.")
     if not (box.low < box.high).all():
         raise ValueError(f"{name} cannot scale an interval of length zero; {place or 'the space'} is {box}.")
+    if box.dtype.kind == "f" and (np.abs([box.low, box.high]) > np.finfo(np.float64).max / 4).any():
+        raise ValueError(f"{name} cannot scale an interval that long; {place or 'the space'} is {box}.")
     try:
         lowest, highest = (np.broadcast_to(np.asarray(bound, np.float64), box.shape) for bound in (low, high))
     except ValueError as error:
@@ -166,21 +172,26 @@ def _bounds(box: gymnasium.spaces.Box[Any], low: ArrayLike, high: ArrayLike, nam
         ) from error
     if not (np.isfinite(lowest).all() and np.isfinite(highest).all() and (lowest < highest).all()):
         raise ValueError(f"{name}: bounds {low!r} and {high!r}; expected finite numbers, the lower below the higher.")
-    return Box(lowest, highest, dtype=box.dtype if box.dtype.kind == "f" else np.float32)
+    made = Box(lowest, highest, dtype=box.dtype if box.dtype.kind == "f" else np.float32)
+    if not (made.low < made.high).all():
+        raise ValueError(f"{name}: bounds {low!r} and {high!r} are the same number in {made.dtype}; move them apart.")
+    return made
 
 
 def _line(source: gymnasium.spaces.Box[Any], target: gymnasium.spaces.Box[Any]) -> ArrayMap:
     """The line through the bounds of two boxes, held to the bounds of the second.
 
-    In float64, so that the bounds meet exactly; rounded to the nearest where the target holds integers.
+    In float64, and in the form in which both bounds meet exactly; rounded where the target holds no floats.
     """
-    low, high = (np.asarray(bound, np.float64) for bound in (target.low, target.high))
-    start, width = np.asarray(source.low, np.float64), np.asarray(source.high, np.float64) - source.low
-    slope = (high - low) / width
+    low, high, start, end = (
+        np.asarray(bound, np.float64) for bound in (target.low, target.high, source.low, source.high)
+    )
+    width = end - start
 
     def apply(values: NDArray[Any]) -> NDArray[Any]:
-        scaled: NDArray[Any] = np.clip((values - start) * slope + low, low, high)
-        return (np.rint(scaled) if target.dtype.kind in "iu" else scaled).astype(target.dtype)
+        way = (values - start) / width
+        scaled: NDArray[Any] = np.clip(low * (1.0 - way) + high * way, low, high)
+        return (scaled if target.dtype.kind == "f" else np.rint(scaled)).astype(target.dtype)
 
     return apply
 

@@ -70,9 +70,9 @@ class VecRecordEpisodeStatistics(VecWrapper):
         reset[begun_slots(result.infos, ended)] = True
         finished = self._finished(ended[~self._broken[ended]], result)
         self._restart(result.ended)  # before a tracker is called, which may raise
+        self._tell(result, finished, reset)
         if finished:
             result.infos.put(Part("episode", list(finished.values()), np.array(list(finished))))
-        self._tell(result, finished, reset)
         return result
 
     def after_reset(self, result: VecResetResult, mask: NDArray[np.bool_]) -> VecResetResult:

@@ -36,7 +36,7 @@ class _Remembers:
         Raises:
             ValueError: it does not fit; nothing is taken over.
         """
-        self._frames.load(check_state(state, self.state_dict()))
+        self._frames.load(check_state(state, self.state_dict(), finite=False))
 
 
 class _RemembersObservations(_Remembers, VecMemoryWrapper):
