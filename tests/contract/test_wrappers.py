@@ -535,7 +535,9 @@ def test_after_a_lost_row_actions_on_their_way_are_dropped_and_returns_begin_ane
             vec.step([2, 2])
         # the 2 given to slot 0 is lost with the call: 10 * 3 + 7 and 10 * 2 + 7
         assert vec.step([3, 3]).rewards.tolist() == [37.0, 27.0]
-        assert vec.step([4, 4]).rewards.tolist() == [43.0, 33.0]
+        # with that row the queue has begun anew: the 3 given there is not on its way either
+        assert vec.step([4, 4]).rewards.tolist() == [47.0, 37.0]
+        assert vec.step([5, 5]).rewards.tolist() == [54.0, 44.0]
     scaled = sekai.VecNormalizeReward(sekai.SyncVecEnv([lambda: Fails(0, 9), lambda: Fails(1, 9)]), gamma=0.5)
     with scaled as vec:
         vec.reset(seed=0)
@@ -576,6 +578,147 @@ def test_results_handed_out_are_not_overwritten_and_may_be_written_to() -> None:
             leaves = result.observations.values() if isinstance(result.observations, dict) else [result.observations]
             for leaf in leaves:
                 leaf[:] = 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_partial_reset_leaves_the_normalised_rows_of_the_others_as_they_were(mode: str) -> None:
+    with sekai.VecNormalizeObservation(make_vec("native", mode, CASES["statistics"])) as vec:
+        vec.reset(seed=0)
+        shown = [vec.step([0, 0]).observations for _ in range(2)][-1]
+        count = vec.obs_rms.count
+        again = vec.reset(mask=np.array([True, False])).observations
+        assert np.array_equal(again[1], shown[1]) and not np.array_equal(again[0], shown[0])
+        assert vec.obs_rms.count == count + 1, "the first observation of slot 0, and nothing of slot 1"
+
+
+def test_a_row_seen_again_after_a_failed_step_counts_when_a_partial_reset_shows_it() -> None:
+    with sekai.VecNormalizeObservation(sekai.SyncVecEnv([lambda s=s: Fails(s, 9) for s in range(3)])) as vec:
+        vec.reset(seed=0)  # 3 rows
+        with pytest.raises(ValueError, match="nine is too much"):
+            vec.step([0, 0, 9])
+        shown = vec.reset(mask=np.array([False, False, True])).observations
+        # slots 0 and 1 at step 1, seen for the first time, and slot 2 at step 0 of its second episode
+        assert vec.obs_rms.count == 6
+        raw = np.array([[0, 0, 1], [1, 0, 1], [2, 1, 0]], float)
+        assert np.allclose(shown, (raw - vec.obs_rms.mean) / np.sqrt(vec.obs_rms.var + 1e-8), rtol=1e-12)
+
+
+def test_a_frozen_row_is_not_lost_by_transforms_that_fail() -> None:
+    failing = []
+
+    class Picky(sekai.VecObservationWrapper):
+        def observation(self, batch: Any) -> Any:
+            return batch
+
+        def final_observation(self, obs: Any) -> Any:
+            if failing:
+                raise RuntimeError(failing.pop())
+            return obs + 100.0
+
+    with Picky(sekai.SyncVecEnv([lambda: CodedEnv(0, 2), lambda: CodedEnv(1, 9)], autoreset="disabled")) as vec:
+        vec.reset(seed=0)
+        vec.step([0, 0])
+        failing.extend(["first", "second"])
+        for _ in range(2):
+            with pytest.raises(RuntimeError):
+                vec.step([0, 0])
+        assert vec.step([0, 0]).observations[0].tolist() == [100.0, 100.0, 102.0]
+
+
+def test_a_reset_only_row_after_a_lost_one_leaves_no_action_on_its_way() -> None:
+    fns = [lambda: Fails(0, 2), lambda: Fails(1, 9)]
+    with sekai.VecDelayAction(sekai.SyncVecEnv(fns, autoreset="next_step"), 1, noop=0) as vec:
+        vec.reset(seed=0)
+        vec.step([1, 9])
+        with pytest.raises(ValueError, match="nine is too much"):
+            vec.step([1, 1])  # slot 0 ends unseen
+        assert vec.step([2, 2]).kind[0] == RowKind.LOST  # slot 0 resets; its action is ignored
+        assert vec.step([3, 3]).rewards[0] == 10.0, "the idle action, and not the ignored 2"
+
+
+def test_a_call_that_is_refused_does_not_disturb_the_one_in_progress() -> None:
+    class Slow(CodedEnv):
+        async def async_step(self, action: Any) -> Any:
+            started.set()
+            await asyncio.sleep(0.05)
+            return CodedEnv.step(self, action)
+
+    started = threading.Event()
+
+    async def run(vec: Any) -> Any:
+        await vec.async_reset(seed=0)
+        running = asyncio.create_task(vec.async_step([1]))
+        while not started.is_set():
+            await asyncio.sleep(0.001)
+        for refused in (vec.async_step([2]), vec.async_reset()):
+            with pytest.raises(sekai.VecEnvBusy):
+                await refused
+        return await running, await vec.async_step([0])
+
+    with sekai.VecDelayAction(sekai.AsyncVecEnv([lambda: Slow(0, 9)]), 1, noop=0) as vec:
+        first, second = asyncio.run(run(vec))
+    assert (first.kind.tolist(), first.rewards.tolist()) == ([RowKind.STEP], [10.0])
+    assert (second.kind.tolist(), second.rewards.tolist()) == ([RowKind.STEP], [21.0]), "the 1, not the refused 2"
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [sekai.NormalizeObservation, sekai.NormalizeReward, lambda env: sekai.FrameStackObservation(env, 2)],
+    ids=["observations", "rewards", "frames"],
+)
+def test_a_copy_of_a_wrapper_goes_its_own_way(wrap: Any) -> None:
+    env = wrap(CodedEnv(0, 99))
+    env.reset(seed=0)
+    for _ in range(5):
+        env.step(1)
+    copied = copy.deepcopy(env)
+    for _ in range(20):
+        env.step(9)
+    fresh = wrap(CodedEnv(0, 99))
+    fresh.reset(seed=0)
+    for _ in range(5):
+        fresh.step(1)
+    ours, theirs = copied.step(2), fresh.step(2)
+    assert np.array_equal(ours.observation, theirs.observation) and ours.reward == theirs.reward
+
+
+def test_literal_frames_in_every_mode() -> None:
+    """U20. One slot of length 2, `t` of each frame; the stack of three begins full of the first observation."""
+    expected = {
+        "same_step": [[0, 0, 1], [0, 0, 0], [0, 0, 1], [0, 0, 0]],
+        "next_step": [[0, 0, 1], [0, 1, 2], [0, 0, 0], [0, 0, 1]],
+        "disabled": [[0, 0, 1], [0, 1, 2], [0, 1, 2], [0, 1, 2]],
+    }
+    for mode, rows in expected.items():
+        with sekai.VecFrameStackObservation(CodedVecEnv(1, 2, autoreset=mode), 3) as vec:
+            assert vec.reset(seed=0, options={"at": 1}).observations[0, :, 2].tolist() == [1, 1, 1]
+            assert vec.reset(seed=0).observations[0, :, 2].tolist() == [0, 0, 0]
+            results = [vec.step([0]) for _ in range(4)]
+            assert [result.observations[0, :, 2].tolist() for result in results] == rows
+            assert results[1].final_observation(0)[:, 2].tolist() == [0, 1, 2]
+
+
+def test_every_dimension_has_a_scale_of_its_own() -> None:
+    # U69
+    rng = np.random.default_rng(0)
+
+    class Scales(sekai.NativeVecEnv):
+        def __init__(self) -> None:
+            super().__init__(64, sekai.Box(-np.inf, np.inf, (3,), np.float64), sekai.Discrete(2))
+
+        def _reset_envs(self, indices: Any, options: Any) -> None: ...
+
+        def _observe(self) -> Any:
+            return rng.normal(5.0, 1.0, (64, 3)) * [1.0, 1e3, 1e6]
+
+        def _step(self, actions: Any) -> Any:
+            none = np.zeros(64, bool)
+            return np.zeros(64), none, none.copy(), {}
+
+    with sekai.VecNormalizeObservation(Scales()) as vec:
+        vec.reset(seed=0)
+        rows = np.concatenate([vec.step(np.zeros(64, int)).observations for _ in range(100)][50:])
+    assert np.allclose(rows.mean(0), 0.0, atol=0.1) and np.allclose(rows.std(0), 1.0, atol=0.1)
 
 
 # ---- concurrency ---------------------------------------------------------------------------------

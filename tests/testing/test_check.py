@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -292,3 +293,80 @@ def test_progress_is_reported_and_steps_are_checked() -> None:
     assert seen == [1] * 30
     with pytest.raises(ValueError, match="steps is 0"):
         check_env(Walk(), steps=0)
+
+
+class Facade(Walk):
+    """A feed that is awaited, with an ordinary face."""
+
+    async def async_step(self, action: Any) -> Any:
+        await asyncio.sleep(0)
+        return Walk.step(self, action)
+
+    def step(self, action: Any) -> Any:
+        return asyncio.run(self.async_step(action))
+
+
+class Bound(Walk):
+    """Belongs to the thread that made it, as a window or a database connection does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.thread = threading.get_ident()
+        self.async_step = None  # type: ignore[assignment]  # nothing to await
+
+    def step(self, action: Any) -> Any:
+        assert threading.get_ident() == self.thread
+        return super().step(action)
+
+
+class Level(Walk):
+    """Draws a level when a seed is given, and only then."""
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> sekai.ResetResult:
+        self._set_rng(seed)
+        if seed is not None:
+            self.level = float(self.rng.normal())
+        self.x = 0.0
+        return sekai.ResetResult(self.seen(), {})
+
+
+class Odd:
+    """An object without a truth value."""
+
+    def __eq__(self, other: object) -> Any:
+        return np.array([True, False])
+
+    __hash__ = None  # type: ignore[assignment]  # as of a data frame
+
+
+def objects_in_the_info(self: Any, action: Any) -> Any:
+    if not hasattr(self, "frame"):
+        self.frame = Odd()
+    return Walk.step(self, action)._replace(info={"frame": self.frame})
+
+
+@pytest.mark.parametrize("env", [Facade, Level, variant(step=objects_in_the_info)])
+def test_correct_environments_of_odd_kinds_have_no_problems(env: Any) -> None:
+    assert check_env(env(), steps=60) == []
+
+
+@pytest.mark.parametrize("wrap", [sekai.NormalizeObservation, sekai.NormalizeReward])
+def test_normalisers_stand_still_where_two_runs_are_compared(wrap: Any) -> None:
+    assert check_env(wrap(Walk()), steps=60, determinism=True) == []
+
+
+@pytest.mark.parametrize("mask", [[1, 1], np.ones(2, bool), np.ones(2, np.int64), [True, False]])
+def test_masks_of_every_accepted_form_are_played_by(mask: Any) -> None:
+    assert check_env(variant(action_mask=lambda self: mask)(), steps=40) == []
+
+
+def test_what_nobody_foresaw_is_reported_and_not_raised() -> None:
+    class Broken(sekai.Discrete):
+        def sample(self, *given: Any, **named: Any) -> Any:
+            raise RuntimeError("no sample today")
+
+    env = Walk()
+    env.action_space = Broken(2)
+    assert [problem.rule for problem in check_env(env)] == ["raises"]
+    assert "no sample today" in check_env(env)[0].seen
+    assert [problem.rule for problem in check_env(variant(step=replaced(terminated="no"))())] == ["API"]

@@ -179,3 +179,44 @@ def test_progress_is_reported() -> None:
     seen: list[int] = []
     check_vec_env(WalkVec(), steps=30, progress=seen.append)
     assert seen == [1] * 30
+
+
+@pytest.mark.parametrize("wrap", [sekai.VecNormalizeObservation, sekai.VecNormalizeReward])
+@pytest.mark.parametrize("mode", MODES)
+def test_normalisers_have_no_problems(wrap: Any, mode: str) -> None:
+    with wrap(WalkVec(autoreset=mode, max_episode_steps=30)) as vec:
+        assert check_vec_env(vec, steps=100) == []
+
+
+class Masked(WalkVec):
+    """Number 0 is not allowed below -1, and refused."""
+
+    def action_mask(self) -> Any:
+        return np.stack([self.x > -1.0, np.ones(self.num_envs, bool)], axis=1).astype(np.int8)
+
+    def _check_actions(self, actions: Any) -> None:
+        if not (self.frozen | self.action_mask()[np.arange(self.num_envs), actions].astype(bool)).all():
+            raise sekai.InvalidAction("not allowed")
+
+
+def test_masks_are_played_by() -> None:
+    with Masked() as vec:
+        assert check_vec_env(vec, steps=100) == []
+
+
+def test_a_time_limit_that_passes_for_an_end_is_named() -> None:
+    class Limited(WalkVec):
+        def _step(self, actions: Any) -> Any:
+            rewards, _, truncated, infos = super()._step(actions)
+            return rewards, self.elapsed_steps >= 6, truncated, infos
+
+    found = check_vec_env(Limited(), steps=60)
+    assert [problem.rule for problem in found] == ["time limit"]
+
+
+def test_refusals_of_masks_are_looked_at() -> None:
+    class Lax(sekai.VecWrapper):
+        def reset(self, *, seed: Any = None, options: Any = None, mask: Any = None) -> Any:
+            return super().reset(seed=seed, options=options, mask=None if isinstance(mask, str) else mask)
+
+    assert [problem.rule for problem in check_vec_env(Lax(WalkVec()), steps=20)] == ["partial reset"]

@@ -9,6 +9,7 @@ import pytest
 
 import sekai
 from sekai import EpisodeStats, InMemoryTracker, RowKind
+from sekai.testing import CodedVecEnv
 from tests.contract.envs import BACKENDS, BOOM, MODES, build
 
 
@@ -176,3 +177,28 @@ def test_a_tracker_that_raises_does_not_reach_the_next_episodes() -> None:
             vec.step([0])
         # the first row after the error is lost, and its episode with it; the one after that is 10 + 20
         assert [(stats.episode_length, stats.episode_return) for stats in vec.tracker.episodes] == [(2, 30.0)]
+
+
+def test_native_masks_come_from_the_method_and_are_read_again_after_a_failed_step() -> None:
+    class Asks(CodedVecEnv):
+        fails = False
+
+        def action_mask(self) -> Any:
+            return (np.arange(10) != self.t[:, None]).astype(np.int8)
+
+        def _step(self, actions: Any) -> Any:
+            result = super()._step(actions)
+            if self.fails:
+                raise RuntimeError("moved, and failed")
+            return result
+
+    with sekai.VecActionMaskObservation(Asks(2, 9)) as vec:
+        first = vec.reset(seed=0).observations
+        assert first["action_mask"].shape == (2, 10) and first["action_mask"][:, 0].tolist() == [0, 0]
+        vec.unwrapped.fails = True
+        with pytest.raises(RuntimeError):
+            vec.step([0, 0])
+        vec.unwrapped.fails = False
+        shown = vec.reset(mask=np.array([True, False])).observations
+        # slot 0 is at step 0 again; slot 1 has moved on to step 1 unseen
+        assert np.argmin(shown["action_mask"], axis=1).tolist() == shown["observation"][:, 2].tolist() == [0, 1]

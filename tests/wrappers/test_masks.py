@@ -161,8 +161,8 @@ def test_a_key_that_is_taken_is_refused() -> None:
 
 
 def test_a_mask_that_is_nowhere_is_missed_by_name() -> None:
-    text = "the environment has no method action_mask(), and its info no 'action_mask': ['t']."
-    with pytest.raises(sekai.InvalidObservation, match=f"^{re.escape(text)}$"):
+    text = "the environment gave no action mask: its info has no 'action_mask', only ['t']. Put it there in reset and"
+    with pytest.raises(sekai.InvalidObservation, match=f"^{re.escape(text)}"):
         sekai.ActionMaskObservation(CodedEnv()).reset()
 
 

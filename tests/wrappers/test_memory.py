@@ -553,5 +553,5 @@ def test_frames_that_are_not_finite_are_state_like_any_other() -> None:
 def test_what_remembers_does_not_stand_outside_gymnasiums_autoreset_either() -> None:
     inner = gymnasium.wrappers.Autoreset(CodedEnv())
     for wrap in (lambda env: sekai.FrameStackObservation(env, 2), lambda env: sekai.TimeLimit(env, 2)):
-        with pytest.raises(ValueError, match="cannot stand outside AutoReset"):
+        with pytest.raises(ValueError, match="cannot stand outside gymnasium's Autoreset"):
             wrap(inner)

@@ -6,6 +6,7 @@ import math
 import re
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from hypothesis import given
@@ -414,8 +415,8 @@ def test_a_reward_that_is_not_finite_is_refused_and_not_counted(bad: float) -> N
     env.reset()
     env.step(0)
     before = env.state_dict()
-    text = f"sub-env 0: the reward is {bad}; a normaliser averages finite numbers only. Mend the environment."
-    with pytest.raises(sekai.InvalidObservation, match=f"^{re.escape(text)}$"):
+    text = f"sub-env 0: the reward is {bad}; a normaliser averages finite numbers only. "
+    with pytest.raises(sekai.InvalidObservation, match=f"^{re.escape(text)}"):
         env.step(0)
     after = env.state_dict()
     assert all(np.array_equal(before[name], after[name]) for name in before)
@@ -501,3 +502,19 @@ def test_a_reward_that_is_refused_in_the_last_step_does_not_carry_its_return_on(
 def test_a_half_life_that_makes_no_sense_is_refused_also_where_it_is_not_used() -> None:
     with pytest.raises(ValueError, match="halflife is -1"):
         sekai.NormalizeObservation(CodedEnv(), halflife=-1)
+
+
+def test_what_is_not_finite_is_found_beside_parts_without_a_size() -> None:
+    number = sekai.Box(-np.inf, np.inf, (2,))
+    for other, value in ((gymnasium.spaces.Text(3), "abc"), (sekai.Dict({}), {})):
+        space = sekai.Dict([("a", other), ("b", number)])
+        shown = {"a": value, "b": np.array([0.0, np.nan], np.float32)}
+        env = sekai.NormalizeObservation(sekai.TransformObservation(CodedEnv(), lambda o, s=shown: s, space))
+        with pytest.raises(sekai.InvalidObservation, match=r"^sub-env 0: observation\['b'\] holds nan"):
+            env.reset()
+
+
+@pytest.mark.parametrize("wrap", [sekai.NormalizeObservation, sekai.NormalizeReward, sekai.RecordEpisodeStatistics])
+def test_what_counts_rows_does_not_stand_outside_gymnasiums_autoreset(wrap: Any) -> None:
+    with pytest.raises(ValueError, match="cannot stand outside gymnasium's Autoreset"):
+        wrap(gymnasium.wrappers.Autoreset(CodedEnv()))

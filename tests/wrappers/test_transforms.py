@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from typing import Any
 
@@ -500,3 +501,23 @@ def test_a_bool_box_is_rounded_to() -> None:
 def test_odd_keys_are_refused(keys: Any, kind: type[Exception]) -> None:
     with pytest.raises(kind, match=r"^FilterObservation: "):
         sekai.FilterObservation(Shows(sekai.Tuple([sekai.Discrete(2), sekai.Discrete(3)])), keys)
+
+
+def test_integers_beyond_the_floats_are_refused() -> None:
+    with pytest.raises(ValueError, match="It cannot scale an interval that long"):
+        unscaled(sekai.Box(0, 2**63 - 1, (1,), np.int64), -1.0, 1.0, name="It")
+
+
+def test_wrappers_made_of_formulas_can_be_pickled() -> None:
+    space = sekai.Dict(a=sekai.Box(0.0, 4.0, (2,)), b=sekai.Discrete(3))
+    for wrap in (
+        sekai.FlattenObservation,
+        lambda env: sekai.RescaleObservation(env, 0.0, 1.0),
+        lambda env: sekai.FilterObservation(env, ["a"]),
+        lambda env: sekai.DtypeObservation(env, np.float64),
+        sekai.NormalizeObservation,
+    ):
+        env = wrap(Shows(space))
+        twin = pickle.loads(pickle.dumps(env))
+        sample = {"a": np.array([1.0, 2.0], np.float32), "b": np.int64(1)}
+        assert str(twin.observation(sample)) == str(env.observation(sample))

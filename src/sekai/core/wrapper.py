@@ -52,6 +52,8 @@ class Wrapper(Env[Any, Any], gymnasium.Wrapper[Any, Any, Any, Any]):
 
     #: True for a wrapper with state of one episode that only a reset can begin anew.
     stateful: bool = False
+    #: True for a wrapper that has to know which rows are transitions.
+    counts_rows: bool = False
     #: Name of the wrapper that does the same to a vector environment.
     vector_version: str | None = None
     _follows: bool = False
@@ -66,7 +68,12 @@ class Wrapper(Env[Any, Any], gymnasium.Wrapper[Any, Any, Any, Any]):
             raise TypeError(
                 f"{name} wraps a single environment; given {env!r} ({type(env).__name__}).{self._advice(env)}"
             )
-        if self.stateful and (resets_itself(env) or _in_gymnasiums_autoreset(env)):
+        if (self.stateful or self.counts_rows) and _in_gymnasiums_autoreset(env):
+            raise ValueError(
+                f"{name} cannot stand outside gymnasium's Autoreset, which resets in the step after an end and calls "
+                f"that a step. Use sekai.AutoReset, or let {name} stand inside."
+            )
+        if self.stateful and resets_itself(env):
             raise ValueError(
                 f"{name} keeps state of one episode, so it cannot stand outside AutoReset, which starts the next "
                 f"episode without a reset that {name} could see. Wrap the other way round: AutoReset({name}(env))."

@@ -7,6 +7,7 @@ before them, and hands every other part on as it is. Of a `MaskedBox` it transfo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, TypeAlias
 
 import gymnasium.spaces
@@ -86,34 +87,39 @@ def _parts(space: AnySpace) -> list[tuple[str, AnySpace]]:
 
 
 def _map(space: AnySpace, change: Change, place: str) -> tuple[AnySpace, Callable[[Any], Any]]:
+    # Functions of the module and partial objects, no closures: they can be pickled and copied.
     if isinstance(space, MaskedBox):
-        return _map_masked(space, change, place)
+        element, function = change(space.element_space, place)
+        changed = MaskedBox.of(element, space.max_size)
+        for n in reversed(space.batch_shape):
+            changed = changed.batched(n)
+        return changed, partial(_apply_masked, function)
     if isinstance(space, gymnasium.spaces.Box):
         return change(space, place)
     if not isinstance(space, (gymnasium.spaces.Dict, gymnasium.spaces.Tuple)):
-        return space, lambda value: value
+        return space, _same
     mapped = [_map(part, change, place + step) for step, part in _parts(space)]
-    functions = [function for _, function in mapped]
     if isinstance(space, gymnasium.spaces.Dict):
-        keys = tuple(space.spaces)
-        pairs = [(key, part) for key, (part, _) in zip(keys, mapped, strict=True)]
-        named = list(zip(keys, functions, strict=True))
-        return Dict(pairs, sort_keys=space.sort_keys), lambda value: {key: f(value[key]) for key, f in named}
-    return (
-        Tuple(part for part, _ in mapped),
-        lambda value: tuple(f(part) for f, part in zip(functions, value, strict=True)),
-    )
+        named = list(zip(space.spaces, mapped, strict=True))
+        functions = {key: function for key, (_, function) in named}
+        parts = Dict([(key, part) for key, (part, _) in named], sort_keys=space.sort_keys)
+        return parts, partial(_apply_dict, functions)
+    return Tuple(part for part, _ in mapped), partial(_apply_tuple, [function for _, function in mapped])
 
 
-def _map_masked(space: MaskedBox, change: Change, place: str) -> tuple[AnySpace, Callable[[Any], Any]]:
-    element, function = change(space.element_space, place)
-    changed = MaskedBox(element.low, element.high, element.shape, space.max_size, dtype=element.dtype)
-    for n in reversed(space.batch_shape):
-        changed = changed.batched(n)
+def _same(value: Any) -> Any:
+    return value
 
-    def apply(value: Any) -> dict[str, NDArray[Any]]:
-        elements = function(value["elements"])
-        elements[np.asarray(value["mask"]) != 1] = 0
-        return {"elements": elements, "mask": value["mask"]}
 
-    return changed, apply
+def _apply_dict(functions: dict[str, Callable[[Any], Any]], value: Any) -> dict[str, Any]:
+    return {key: function(value[key]) for key, function in functions.items()}
+
+
+def _apply_tuple(functions: list[Callable[[Any], Any]], value: Any) -> tuple[Any, ...]:
+    return tuple(function(part) for function, part in zip(functions, value, strict=True))
+
+
+def _apply_masked(function: ArrayMap, value: Any) -> dict[str, NDArray[Any]]:
+    elements = function(value["elements"])
+    elements[np.asarray(value["mask"]) != 1] = 0
+    return {"elements": elements, "mask": value["mask"]}

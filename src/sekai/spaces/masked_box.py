@@ -63,6 +63,13 @@ class MaskedBox(Dict):
         self._build(Box(low, high, shape, dtype), whole_number("MaskedBox max_size", max_size, minimum=1), ())
         _seed(self, seed)
 
+    @classmethod
+    def of(cls, element_space: Box, max_size: int) -> MaskedBox:
+        """At most `max_size` elements of a `Box`, unbounded sides included; never seeded."""
+        made = cls.__new__(cls)
+        made._build(element_space, max_size, ())
+        return made
+
     def _build(self, element_space: Box, max_size: int, batch_shape: tuple[int, ...]) -> None:
         slots = (*batch_shape, max_size)
         padded = tile_box(element_space, slots)

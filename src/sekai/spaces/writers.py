@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
+from functools import partial
 from typing import Any, Literal, NoReturn
 
 import gymnasium.spaces
@@ -78,9 +79,12 @@ class OneRow:
     """
 
     def __init__(self, space: AnySpace, *, what: What = "observation") -> None:
-        self._space = space
+        self._space, self._what = space, what
         self._batch = empty_batch(space, 1)
         self._write = row_writer(space, what=what)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(OneRow, what=self._what), (self._space,)
 
     def __call__(self, sample: Any) -> Any:
         """The sample as a batch of one, which the next call overwrites.

@@ -113,7 +113,7 @@ class LoggingTracker(StatsTracker):
             stats.episode_return,
             discounted,
             stats.episode_length,
-            " and ".join(flags),
+            " and ".join(flags) or "cut",
             stats.elapsed_time,
             extra,
         )
@@ -148,8 +148,17 @@ def check_gamma(gamma: float | None) -> float | None:
     """`gamma`, a discount in `[0, 1]` or None.
 
     Raises:
-        ValueError: anything else.
+        ValueError: another number.
     """
-    if gamma is not None and not 0.0 <= gamma <= 1.0:
-        raise ValueError(f"gamma is {gamma!r}; expected a discount in [0, 1], or None.")
+    return None if gamma is None else check_discount(gamma)
+
+
+def check_discount(gamma: float) -> float:
+    """`gamma`, a discount in `[0, 1]`.
+
+    Raises:
+        ValueError: another number.
+    """
+    if not 0.0 <= gamma <= 1.0:
+        raise ValueError(f"gamma is {gamma!r}; expected a discount in [0, 1].")
     return gamma

@@ -7,7 +7,6 @@ for what the environment does; it is reported.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -15,16 +14,16 @@ import gymnasium
 import numpy as np
 
 from sekai.core import Env, ResetResult, StepResult
-from sekai.core.env import await_reset, await_step, call_reset, call_step
+from sekai.core.env import await_reset, await_step, call_reset, call_step, walk
 from sekai.core.snapshot import snapshot
 from sekai.core.wrapper import resets_itself
 from sekai.errors import InvalidObservation
 from sekai.spaces.checks import whole_number
-from sekai.testing.calls import Stopped, called, on_a_loop_of_its_own
+from sekai.testing.calls import Stopped, called, frozen_statistics, on_a_loop_of_its_own, reporting, without_a_loop
 from sekai.testing.problems import Problem, Problems
 from sekai.testing.samples import check_observation
 from sekai.vector.infos import same_value
-from sekai.wrappers.masks import flatten_mask, has_method, read_mask
+from sekai.wrappers.masks import flatten_mask, gymnasium_mask, has_method, read_mask
 
 #: episodes of one length that make a hidden time limit likely
 SAME_LENGTHS = 3
@@ -74,13 +73,13 @@ def check_env(
     if not isinstance(env, gymnasium.Env):
         problems.add("type", f"{env!r} is a {type(env).__name__}.", "Derive it from sekai.Env, or from gymnasium.Env.")
         return problems.found
-    if not _check_spaces(env, problems):
-        return problems.found
-    with suppress(Stopped):  # it has been reported
-        _check_seeding(env, problems, seed)
+    with reporting(problems):
+        _check_spaces(env, problems)
+        with frozen_statistics(walk(env)):
+            _check_seeding(env, problems, seed)
         episodes = _Rollout(env, problems, seed).play(steps, progress)
         problems.step = None
-        _check_endings(env, problems, episodes)
+        check_endings(env.metadata, problems, episodes)
         if isinstance(env, Env):
             _check_awaited(env, problems, seed, min(steps, AWAITED_STEPS))
         if determinism:
@@ -88,7 +87,7 @@ def check_env(
     return problems.found
 
 
-def _check_spaces(env: Any, problems: Problems) -> bool:
+def _check_spaces(env: Any, problems: Problems) -> None:
     for name in ("observation_space", "action_space"):
         space = getattr(env, name, None)
         if not isinstance(space, gymnasium.Space):
@@ -97,14 +96,17 @@ def _check_spaces(env: Any, problems: Problems) -> bool:
                 f"{name} is {space!r}.",
                 "Set it to a space, such as sekai.Box or sekai.Discrete, in __init__.",
             )
-            return False
+            raise Stopped
     for name in ("observation_space", "action_space"):
         space = deepcopy(getattr(env, name))
         space.seed(0)
         sample = space.sample()
         if not space.contains(sample):
-            problems.add("spaces", f"{name}.sample() gave {sample!r}, which is no member.", "Mend the space.")
-    return True
+            problems.add(
+                "spaces",
+                f"{name}.sample() gave {sample!r}, which is no member.",
+                "Let sample() and contains() of the space agree.",
+            )
 
 
 def _check_seeding(env: Any, problems: Problems, seed: int) -> None:
@@ -129,9 +131,11 @@ def _check_seeding(env: Any, problems: Problems, seed: int) -> None:
             f"reset(seed={seed}) gave two different first observations.",
             "Draw everything from self.rng (gymnasium: self.np_random).",
         )
-    if state is not None and state != np.random.default_rng(seed).bit_generator.state:  # the reset draws
+    fresh = np.random.default_rng(seed).bit_generator.state
+    if state is not None and not same_value(state, fresh):  # the reset draws
+        env.unwrapped._np_random.random()  # from another place in the stream
         reset(None)
-        if env.unwrapped._np_random.bit_generator.state == state:
+        if same_value(env.unwrapped._np_random.bit_generator.state, state):
             problems.add(
                 "seeding",
                 "reset() without a seed began the stream of random numbers anew.",
@@ -193,6 +197,11 @@ class _Rollout:
         if not isinstance(result.info, dict):
             problems.add("API", f"The info is {result.info!r}.", "Return a dict, {} where there is nothing to say.")
             raise Stopped
+        for name in ("terminated", "truncated"):
+            flag = getattr(result, name)
+            if not isinstance(flag, (bool, np.bool_)):
+                problems.add("API", f"{name} is {flag!r} ({type(flag).__name__}).", "Return True or False.")
+                raise Stopped
         check_observation(self.env.observation_space, result.observation, problems, "The observation")
         reward = result.reward
         if not isinstance(reward, (int, float, np.integer, np.floating)) or not np.isfinite(reward):
@@ -224,7 +233,7 @@ class _Rollout:
                 )
 
     def _mask(self) -> Any:
-        """The environment's action mask, None where it has none."""
+        """The environment's action mask as gymnasium has it, None where it has none."""
         if not self.masked:
             return None
         mask = called(self.problems, "action_mask()", lambda: read_mask(self.env))
@@ -234,22 +243,23 @@ class _Rollout:
             self.problems.add("action mask", str(error), "Return an int8 entry per choice, 1 where it is allowed.")
             self.masked = False
             return None
-        if not flat.any():
+        if not flat.any() and not isinstance(self.env.action_space, gymnasium.spaces.MultiBinary):
             self.problems.add(
                 "action mask", "The mask allows no action while the episode goes on.", "End the episode there."
             )
             return None
-        return mask
+        return gymnasium_mask(self.env.action_space, flat)
 
     def _action(self, mask: Any) -> Any:
         return self.actions.sample() if mask is None else self.actions.sample(mask=mask)
 
 
-def _check_endings(env: Any, problems: Problems, episodes: list[Episode]) -> None:
+def check_endings(metadata: dict[str, Any], problems: Problems, episodes: list[Episode]) -> None:
+    """Note where every episode ended by `terminated` at one length, and no deadline is declared."""
     lengths = {episode.length for episode in episodes}
     enough = len(episodes) >= SAME_LENGTHS and len(lengths) == 1 and lengths != {1}
     terminated = all(episode.terminated and not episode.truncated for episode in episodes)
-    if enough and terminated and not env.metadata.get("finite_horizon"):
+    if enough and terminated and not metadata.get("finite_horizon"):
         problems.add(
             "time limit",
             f"All {len(episodes)} episodes ended by terminated after {lengths.pop()} steps: a time limit?",
@@ -305,8 +315,7 @@ def _replay(env: Any, problems: Problems, seed: int, steps: int, *, awaited: boo
 
         await reset(seed)
         for _ in range(steps):
-            mask = read_mask(env) if masked else None
-            action = actions.sample() if mask is None else actions.sample(mask=mask)
+            action = actions.sample(mask=gymnasium_mask(actions, _flat(env))) if masked else actions.sample()
             result = await await_step(env, action) if awaited else call_step(env, action)
             results.append(StepResult(*map(snapshot, result)))
             if result.done and not itself:
@@ -314,8 +323,14 @@ def _replay(env: Any, problems: Problems, seed: int, steps: int, *, awaited: boo
         return results
 
     what = "async_reset and async_step" if awaited else "a second run"
-    results: list[Any] = called(problems, what, lambda: on_a_loop_of_its_own(run))
+    drive = on_a_loop_of_its_own if awaited else without_a_loop
+    with frozen_statistics(walk(env)):
+        results: list[Any] = called(problems, what, lambda: drive(run))
     return results
+
+
+def _flat(env: Any) -> Any:
+    return flatten_mask(env.action_space, read_mask(env), "The environment")
 
 
 def _first_difference(a: list[Any], b: list[Any]) -> tuple[int, str] | None:

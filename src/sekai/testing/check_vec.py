@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any
 
@@ -11,13 +10,15 @@ import numpy as np
 
 from sekai.core import AutoresetMode, RowKind
 from sekai.core.snapshot import snapshot
-from sekai.spaces import iterate
+from sekai.spaces import concatenate, iterate
 from sekai.spaces.checks import whole_number
-from sekai.testing.calls import Stopped, called, on_a_loop_of_its_own
+from sekai.testing.calls import Stopped, called, frozen_statistics, on_a_loop_of_its_own, reporting, without_a_loop
+from sekai.testing.check import Episode, check_endings
 from sekai.testing.problems import Problem, Problems
 from sekai.testing.samples import check_observation
-from sekai.vector import VecEnv, VecStepResult
+from sekai.vector import VecEnv, VecStepResult, VecWrapper
 from sekai.vector.infos import same_value
+from sekai.wrappers.masks import flatten_mask, gymnasium_mask
 
 _MODES = {
     AutoresetMode.SAME_STEP: {RowKind.STEP, RowKind.TERMINATED, RowKind.TRUNCATED},
@@ -57,9 +58,39 @@ def check_vec_env(
             "type", f"{vec!r} is a {type(vec).__name__}.", "Derive it from sekai.NativeVecEnv or sekai.VecEnv."
         )
         return problems.found
-    with suppress(Stopped):  # it has been reported
+    with reporting(problems):
         _Check(vec, problems, seed).run(steps, progress)
     return problems.found
+
+
+def _walk(vec: VecEnv) -> Iterator[VecEnv]:
+    """The vector wrappers of a vector environment, and itself."""
+    yield vec
+    while isinstance(vec, VecWrapper):
+        vec = vec.venv
+        yield vec
+
+
+class _Actions:
+    """Random actions of every slot, allowed ones where the environment has masks."""
+
+    def __init__(self, vec: VecEnv, seed: int) -> None:
+        self.vec, self.space = vec, deepcopy(vec.action_space)
+        self.space.seed(seed)
+        try:
+            self.masked = bool(vec.call("action_mask"))
+        except AttributeError:
+            self.masked = False
+
+    def sample(self) -> Any:
+        """A batch of actions."""
+        n, space = self.vec.num_envs, self.space
+        if not self.masked:
+            return concatenate(space, [space.sample() for _ in range(n)], what="action")
+        flat = [flatten_mask(space, mask, f"sub-env {i}") for i, mask in enumerate(self.vec.call("action_mask"))]
+        # a slot that waits for a reset may allow nothing; its action is ignored
+        samples = [space.sample(mask=gymnasium_mask(space, mask)) if mask.any() else space.sample() for mask in flat]
+        return concatenate(space, samples, what="action")
 
 
 class _Check:
@@ -67,27 +98,34 @@ class _Check:
         self.vec, self.problems, self.seed = vec, problems, seed
         self.held: list[tuple[Any, Any]] = []  # results handed out, and copies of then
         self.waiting: dict[int, Any] = {}  # last observations of frozen slots
+        self.lengths = np.zeros(vec.num_envs, np.int64)
+        self.episodes: list[list[Episode]] = [[] for _ in range(vec.num_envs)]
 
     def run(self, steps: int, progress: Callable[[int], None] | None) -> None:
         vec, problems = self.vec, self.problems
         problems.step = 0
-        first = snapshot(self._reset(seed=self.seed).observations)
-        if not same_value(self._reset(seed=self.seed).observations, first):
+        with frozen_statistics(_walk(vec)):
+            first = snapshot(self._reset(seed=self.seed).observations)
+            again = self._reset(seed=self.seed).observations
+        if not same_value(again, first):
             problems.add(
                 "seeding", f"reset(seed={self.seed}) gave two different batches.", "Draw everything from self.rng."
             )
         self._check_refusals()
-        actions = deepcopy(vec.batch_action_space)
-        actions.seed(self.seed)
+        actions = _Actions(vec, self.seed)
         for step in range(1, steps + 1):
             problems.step = step
             result = self._step(actions.sample())
-            ended = result.dones
+            self._count(result)
             if progress is not None:
                 progress(1)
-            if vec.autoreset is AutoresetMode.DISABLED and step % 5 == 0 and ended.any():
-                self._check_partial_reset(ended.copy(), result)
+            if step % 5 == 0:
+                # the slots that wait, or one that runs
+                chosen = result.dones if result.dones.any() else np.arange(vec.num_envs) == step // 5 % vec.num_envs
+                self._check_partial_reset(chosen.copy(), result)
         problems.step = None
+        for episodes in self.episodes:
+            check_endings(vec.metadata, problems, episodes)
         self._check_awaited(min(steps, 100))
 
     def _called(self, what: str, call: Callable[[], Any]) -> Any:
@@ -120,6 +158,15 @@ class _Check:
         self._check_rows(result)
         self._hold(result.observations, result.rewards, result.terminated, result.truncated, result.kind)
         return result
+
+    def _count(self, result: VecStepResult) -> None:
+        """Keep how the episodes of each slot ended."""
+        self.lengths[result.kind == RowKind.RESET] = 0
+        self.lengths += result.valid
+        for slot in np.flatnonzero(result.ended).tolist():
+            flags = bool(result.terminated[slot]), bool(result.truncated[slot])
+            self.episodes[slot].append(Episode(int(self.lengths[slot]), *flags))
+            self.lengths[slot] = 0
 
     def _hold(self, *returned: Any) -> None:
         self.held = [*self.held[-20:], *((value, snapshot(value)) for value in returned)]
@@ -160,20 +207,23 @@ class _Check:
         if strange:
             names = ", ".join(sorted(kind.name for kind in strange))
             add("kinds", f"There are rows of kind {names}.", f"They do not occur under {mode.value}.")
+        rows = list(iterate(self.vec.observation_space, result.observations))
         for slot in range(self.vec.num_envs):
             kind, done = RowKind(result.kind[slot]), bool(result.dones[slot])
             info = result.infos[slot]
             ended = kind in (RowKind.TERMINATED, RowKind.TRUNCATED)
             if ended != bool(result.ended[slot]) and kind is not RowKind.LOST:
-                add("kinds", f"Sub-env {slot} has kind {kind.name}, and ended is {result.ended[slot]}.", "Make it so.")
+                seen = f"Sub-env {slot} has kind {kind.name}, and ended is {result.ended[slot]}."
+                add("kinds", seen, "ended is True where an episode ended in this call.")
             if kind is RowKind.STEP and done:
                 add("kinds", f"Sub-env {slot} has kind STEP and a flag.", "A row that ends an episode is no STEP.")
             if kind in (RowKind.RESET, RowKind.FROZEN) and result.rewards[slot] != 0.0:
-                add("rewards", f"Sub-env {slot} has kind {kind.name} and reward {result.rewards[slot]}.", "It is 0.0.")
+                seen = f"Sub-env {slot} has kind {kind.name} and reward {result.rewards[slot]}."
+                add("rewards", seen, "Leave the reward of a row that is no transition at 0.0.")
             if ended:
                 self._check_end(slot, result, info)
             elif kind is RowKind.FROZEN and slot in self.waiting:
-                row = list(iterate(self.vec.observation_space, result.observations))[slot]
+                row = rows[slot]
                 if not same_value(row, self.waiting[slot]) or info != {} or not done:
                     add("frozen rows", f"The row of sub-env {slot} is not its last one.", "Repeat it, with info {}.")
 
@@ -200,6 +250,13 @@ class _Check:
                 self.vec.reset(mask=mask)
             except (TypeError, ValueError):
                 continue
+            except Exception as error:
+                self.problems.add(
+                    "partial reset",
+                    f"reset(mask={mask!r}) raised {type(error).__name__}: {error}",
+                    "Refuse it with a TypeError or a ValueError.",
+                )
+                raise Stopped from error
             self.problems.add(
                 "partial reset", f"reset(mask={mask!r}) was accepted.", f"Refuse all but bool arrays of shape {(n,)}."
             )
@@ -214,6 +271,7 @@ class _Check:
         for slot, (now, then) in enumerate(pairs):
             if given[slot]:
                 self.waiting.pop(slot, None)
+                self.lengths[slot] = 0
             elif not same_value(now, then) or again.infos[slot] != {}:
                 self.problems.add(
                     "partial reset", f"The row of sub-env {slot}, outside the mask, changed.", "Leave it as it was."
@@ -233,14 +291,15 @@ class _Check:
             )
             return
         self.problems.add(
-            "async", "async_reset and async_step give other rows than reset and step.", "Share what they do."
+            "async",
+            "async_reset and async_step give other rows than reset and step.",
+            "Let one of them call the other, or share what they do.",
         )
 
     def _replay(self, steps: int, *, awaited: bool) -> Any:
         """Observations, rewards and kinds of a run."""
         vec = self.vec
-        actions = deepcopy(vec.batch_action_space)
-        actions.seed(self.seed)
+        actions = _Actions(vec, self.seed)
 
         async def run() -> list[Any]:
             first = await vec.async_reset(seed=self.seed) if awaited else vec.reset(seed=self.seed)
@@ -252,4 +311,6 @@ class _Check:
             return rows
 
         what = "async_reset and async_step" if awaited else "a second run"
-        return called(self.problems, what, lambda: on_a_loop_of_its_own(run))
+        drive = on_a_loop_of_its_own if awaited else without_a_loop
+        with frozen_statistics(_walk(vec)):
+            return called(self.problems, what, lambda: drive(run))

@@ -64,6 +64,11 @@ class VecEnv(ABC):
         """The innermost vector environment."""
         return self
 
+    @property
+    def busy(self) -> bool:
+        """Whether a call from another thread or task is in progress."""
+        return False
+
     @abstractmethod
     def reset(self, *, seed: VecSeed = None, options: Any = None, mask: Any = None) -> VecResetResult:
         """Start new episodes.
@@ -208,8 +213,17 @@ class SlotVecEnv(VecEnv):
     @property
     def lost_rows(self) -> NDArray[np.bool_]:
         """Slots whose last row the caller never saw, bool `(num_envs,)`."""
-        self._note_unfinished()
+        if not self.busy:  # what is in progress may well come to its end
+            self._note_unfinished()
         return self._lost.copy()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a call from another thread or task is in progress."""
+        if self._awaited or not self._lock.acquire(blocking=False):
+            return True
+        self._lock.release()
+        return False
 
     def lose_rows(self, slots: NDArray[np.bool_]) -> None:
         """Note that nobody came to see the latest rows of these slots."""

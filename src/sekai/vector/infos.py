@@ -243,6 +243,8 @@ def _stack_kind(value: Any) -> Any:
 
 def same_value(a: Any, b: Any) -> bool:
     """Whether two info values are equal, arrays by their entries, NaN equal to itself."""
+    if a is b:
+        return True
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         a, b = np.asarray(a), np.asarray(b)
         return a.shape == b.shape and bool(
@@ -252,7 +254,10 @@ def same_value(a: Any, b: Any) -> bool:
         return a.keys() == b.keys() and all(same_value(a[key], b[key]) for key in a)
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return len(a) == len(b) and all(map(same_value, a, b))
-    return bool(a == b) or (a != a and b != b)
+    try:
+        return bool(a == b) or bool(a != a and b != b)
+    except (TypeError, ValueError, RuntimeError):  # a data frame, a tensor: their == is no yes or no
+        return False
 
 
 @lru_cache(maxsize=64)

@@ -13,7 +13,7 @@ What a row of a step's result is decides how it is shown:
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from sekai.core.slots import RowKind
 from sekai.errors import SpaceMismatch
 from sekai.spaces import (
-    batch_space,
     concatenate,
     copy_batch,
     copy_rows,
@@ -30,7 +29,6 @@ from sekai.spaces import (
     finish_batch,
     iterate,
     put_rows,
-    readable,
     take_rows,
     write_row,
 )
@@ -44,42 +42,14 @@ from sekai.wrappers.frames import ALL, Slots
 Indices = NDArray[np.intp]
 
 
-class Ends(NamedTuple):
-    """Where the ends of episodes stand in the observations of a call.
-
-    Attributes:
-        in_infos: the last observations of slots whose next episode began in this very call.
-        in_rows: slots whose row is the last observation of an episode that ended in this call.
-        waiting: slots whose row is the last observation of an episode that ended in an earlier call.
-    """
-
-    in_infos: Part
-    in_rows: Indices
-    waiting: Indices
-
-
-def ends_of(result: VecStepResult) -> Ends:
-    """Where the ends of episodes stand in this result."""
-    ended = np.flatnonzero(result.ended)
-    begun = begun_slots(result.infos, ended)
-    in_infos = result.infos.part("final_observation", begun)
-    in_rows = ended if not len(begun) else np.setdiff1d(ended, begun, assume_unique=True)
-    # ended and not now: frozen, also where the call that froze it was lost
-    return Ends(in_infos, in_rows, np.flatnonzero(result.dones & ~result.ended))
-
-
-def begun_slots(infos: Infos, ended: Indices) -> Indices:
-    """Those of the slots that ended in this call whose next episode began in it."""
-    return infos.part("reset_info", ended).slots
-
-
 def acted_on(result: VecStepResult) -> NDArray[np.bool_] | None:
     """Slots whose row is an observation that a policy acts on: neither the last of an episode nor frozen; None: all."""
-    if result.plain:
-        return None
-    shown = ~result.dones
-    shown[begun_slots(result.infos, np.flatnonzero(result.ended))] = True
-    return shown
+    return None if result.plain else ~result.dones | result.begun
+
+
+def finals_of(result: VecStepResult) -> Part:
+    """The last observations that stand in the infos, of the slots in which an episode ended and the next one began."""
+    return result.infos.part("final_observation", np.flatnonzero(result.begun))
 
 
 class VecObservationWrapper(VecWrapper):
@@ -94,11 +64,6 @@ class VecObservationWrapper(VecWrapper):
         self._holds = np.zeros(self.num_envs, bool)
         self._waits = False  # some slot is held
         self._checked = False
-
-    def set_observation_space(self, space: gymnasium.Space[Any]) -> None:
-        """Declare the space of one transformed observation."""
-        self.observation_space = readable(space)
-        self.batch_observation_space = batch_space(self.observation_space, self.num_envs)
 
     def observation(self, batch: Any) -> Any:
         """The transformed batch, in new arrays."""
@@ -126,11 +91,13 @@ class VecObservationWrapper(VecWrapper):
                 self._holds[:] = self._waits = False
             batch = self._transformed(result.observations)
             return result.replace(observations=batch, space=self.observation_space)
-        ends = ends_of(result)
-        batch = self._with_ends(result.observations, ends.in_rows, ends.waiting)
-        if len(ends.in_infos.slots):
-            rows = as_batch(self.venv.observation_space, ends.in_infos.values)
-            put_finals(result.infos, ends.in_infos.slots, self.observation_space, self._final_batch(rows))
+        in_rows = np.flatnonzero(result.ended & ~result.begun)
+        # ended and not in this call: frozen, also where the call that froze it was lost
+        batch = self._with_ends(result.observations, in_rows, np.flatnonzero(result.dones & ~result.ended))
+        finals = finals_of(result)
+        if len(finals.slots):
+            rows = as_batch(self.venv.observation_space, finals.values)
+            put_finals(result.infos, finals.slots, self.observation_space, self._final_batch(rows))
         return result.replace(observations=batch, space=self.observation_space)
 
     def after_reset(self, result: VecResetResult, mask: NDArray[np.bool_]) -> VecResetResult:
@@ -154,16 +121,17 @@ class VecObservationWrapper(VecWrapper):
         # read before the batch is transformed: a transform may work in place
         raw = take_rows(self.venv.observation_space, observations, new) if len(new) else None
         batch = self._transformed(observations)
-        self._holds[:] = False
-        self._holds[waiting] = True
+        finals = self._final_batch(raw) if len(new) else None
         self._waits = bool(len(new) or len(waiting))
-        if not len(new) and not len(waiting):
+        self._holds[:] = False
+        if not self._waits:
             return batch
         if self._held is None:
             self._held = empty_batch(self.observation_space, self.num_envs)
         if len(new):
-            put_rows(self._held, new, self._final_batch(raw))
+            put_rows(self._held, new, finals)
             self._holds[new] = True
+        self._holds[waiting] = True
         batch = copy_batch(self.observation_space, batch)  # the transform may have handed on what it was given
         copy_rows(batch, self._held, np.flatnonzero(self._holds))
         return finish_batch(self.observation_space, batch)
@@ -204,11 +172,6 @@ class VecMemoryWrapper(VecWrapper):
         """What is shown of these slots whose latest observations these are, in new arrays."""
         raise NotImplementedError
 
-    def set_observation_space(self, space: gymnasium.Space[Any]) -> None:
-        """Declare the space of what is shown."""
-        self.observation_space = readable(space)
-        self.batch_observation_space = batch_space(self.observation_space, self.num_envs)
-
     def after_step(self, result: VecStepResult) -> VecStepResult:
         """Remember each row as what it is; see the module."""
         observations = result.observations
@@ -221,9 +184,7 @@ class VecMemoryWrapper(VecWrapper):
     def _sort(self, result: VecStepResult) -> None:
         inner, infos = self.venv.observation_space, result.infos
         lost = result.kind == RowKind.LOST
-        finals = ends_of(result).in_infos
-        begun = np.zeros(self.num_envs, bool)
-        begun[finals.slots] = True
+        finals, begun = finals_of(result), result.begun
         if len(finals.slots):
             rows = as_batch(inner, finals.values)
             self._go_on(finals.slots, rows, lost, infos)

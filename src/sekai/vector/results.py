@@ -31,7 +31,18 @@ class VecStepResult:
         space: observation space of one sub-environment, which says how `observations` are batched.
     """
 
-    __slots__ = ("_plain", "ended", "infos", "kind", "observations", "rewards", "space", "terminated", "truncated")
+    __slots__ = (
+        "_begun",
+        "_plain",
+        "ended",
+        "infos",
+        "kind",
+        "observations",
+        "rewards",
+        "space",
+        "terminated",
+        "truncated",
+    )
 
     def __init__(
         self,
@@ -54,6 +65,7 @@ class VecStepResult:
         self.ended = ended
         self.space = space
         self._plain: bool | None = None
+        self._begun: NDArray[np.bool_] | None = None
 
     @property
     def plain(self) -> bool:
@@ -61,6 +73,19 @@ class VecStepResult:
         if self._plain is None:
             self._plain = not self.kind.any()
         return self._plain
+
+    @property
+    def begun(self) -> NDArray[np.bool_]:
+        """Slots that ended in this call and whose next episode began in it too, bool `(N,)`.
+
+        Their row is the first observation of that episode, and the last one of the other stands in the info.
+        """
+        if self._begun is None:
+            begun = np.zeros(len(self.ended), bool)
+            if not self.plain:
+                begun[self.infos.part("reset_info", np.flatnonzero(self.ended)).slots] = True
+            self._begun = begun
+        return self._begun
 
     @property
     def dones(self) -> NDArray[np.bool_]:
@@ -109,6 +134,7 @@ class VecStepResult:
         twin.terminated, twin.truncated = self.terminated, self.truncated
         twin.kind, twin.ended, twin.space = self.kind, self.ended, self.space
         twin._plain = None if "kind" in changes else self._plain
+        twin._begun = None if changes.keys() & {"kind", "ended", "infos"} else self._begun
         for name, value in changes.items():
             if name not in _FIELDS:
                 unknown = sorted(changes.keys() - _FIELDS)
@@ -133,7 +159,7 @@ class VecStepResult:
         return f"VecStepResult({', '.join(f'{name}={getattr(self, name)!r}' for name in fields)})"
 
 
-_FIELDS = frozenset(VecStepResult.__slots__) - {"_plain"}
+_FIELDS = frozenset(name for name in VecStepResult.__slots__ if not name.startswith("_"))
 
 
 class VecResetResult:

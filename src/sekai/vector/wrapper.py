@@ -30,13 +30,25 @@ class VecWrapper(VecEnv):
 
     def __init__(self, venv: VecEnv) -> None:
         if not isinstance(venv, VecEnv):
-            raise TypeError(f"{type(self).__name__} wraps a VecEnv; given {venv!r} ({type(venv).__name__}).")
+            name = type(self).__name__
+            advice = f" Around one environment use {name[3:]}." if isinstance(venv, gymnasium.Env) else ""
+            raise TypeError(f"{name} wraps a VecEnv; given {venv!r} ({type(venv).__name__}).{advice}")
         self.venv = venv
         self.num_envs = venv.num_envs
         self.observation_space = venv.observation_space
         self.action_space = venv.action_space
         self.batch_observation_space = venv.batch_observation_space
         self.batch_action_space = venv.batch_action_space
+
+    def set_observation_space(self, space: gymnasium.Space[Any]) -> None:
+        """Declare the space of one observation handed outwards."""
+        self.observation_space = readable(space)
+        self.batch_observation_space = batch_space(self.observation_space, self.num_envs)
+
+    def set_action_space(self, space: gymnasium.Space[Any]) -> None:
+        """Declare the space of one action handed in."""
+        self.action_space = readable(space)
+        self.batch_action_space = batch_space(self.action_space, self.num_envs)
 
     def before_step(self, actions: Any) -> Any:
         """The actions handed inwards."""
@@ -133,6 +145,11 @@ class VecWrapper(VecEnv):
         return self.venv.unwrapped
 
     @property
+    def busy(self) -> bool:
+        """Whether a call on the inner vector environment is in progress."""
+        return self.venv.busy
+
+    @property
     def autoreset(self) -> AutoresetMode:  # type: ignore[override]  # handed on, not stored
         """The mode of the inner vector environment."""
         return self.venv.autoreset
@@ -190,11 +207,6 @@ class VecActionWrapper(VecWrapper):
 
     A subclass that changes the space calls `set_action_space` in its constructor.
     """
-
-    def set_action_space(self, space: gymnasium.Space[Any]) -> None:
-        """Declare the space of one action given."""
-        self.action_space = readable(space)
-        self.batch_action_space = batch_space(self.action_space, self.num_envs)
 
     def checked(self, actions: Any) -> Any:
         """The actions given, held to the action space, as a batch of arrays of their own.

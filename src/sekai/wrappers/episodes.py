@@ -30,6 +30,7 @@ class RecordEpisodeStatistics(Wrapper):
         ValueError: `gamma` out of range.
     """
 
+    counts_rows = True
     vector_version = "VecRecordEpisodeStatistics"
 
     def __init__(
@@ -52,7 +53,8 @@ class RecordEpisodeStatistics(Wrapper):
 
     def after_step(self, result: StepResult) -> StepResult:
         """Add the transition, and report the episode when it has ended."""
-        _, reward, terminated, truncated, info = result
+        _, given, terminated, truncated, info = result
+        reward = float(given)  # sums in the precision of an environment's rewards lose steps
         self._return += reward
         self._length += 1
         if self.gamma is not None:
@@ -60,20 +62,20 @@ class RecordEpisodeStatistics(Wrapper):
             self._discount *= self.gamma
         if not result.done:
             if self._tells_all:
-                self.tracker.on_step(0, float(reward), False, False, info)
+                self.tracker.on_step(0, reward, False, False, info)
             return result
         stats = EpisodeStats(
-            episode_return=float(self._return),
+            episode_return=self._return,
             episode_length=self._length,
             terminated=bool(terminated),
             truncated=bool(truncated),
             elapsed_time=time.perf_counter() - self._start,
-            discounted_return=None if self.gamma is None else float(self._discounted),
+            discounted_return=None if self.gamma is None else self._discounted,
             extra={"env_index": 0},
         )
         self._begin()  # before a tracker is called, which may raise
         if self._tells_all:
-            self.tracker.on_step(0, float(reward), bool(terminated), bool(truncated), info)
+            self.tracker.on_step(0, reward, bool(terminated), bool(truncated), info)
         self.tracker.on_episode_end(stats)
         if self.resets_itself:
             self.tracker.on_reset(0)

@@ -8,6 +8,7 @@ padding "zeros"                  [0 0 a]    [0 a b]   [a b c]   [b c d]
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 import gymnasium
@@ -15,8 +16,10 @@ import numpy as np
 from gymnasium.wrappers.utils import create_zero_array
 from numpy.typing import NDArray
 
-from sekai.spaces import batch_space, concatenate, empty_batch, has_fixed_size, map_arrays
+from sekai.spaces import batch_space, concatenate, empty_batch, map_arrays
 from sekai.spaces.checks import whole_number
+from sekai.stats.state import check_state
+from sekai.wrappers.transforms import require_fixed_size
 
 Padding: TypeAlias = Literal["reset", "zeros"]
 Slots: TypeAlias = NDArray[np.intp] | slice
@@ -50,8 +53,7 @@ class Frames:
         name = type(owner).__name__
         if padding not in ("reset", "zeros"):
             raise ValueError(f"{name}: padding is {padding!r}; expected 'reset' or 'zeros'.")
-        if not has_fixed_size(space):
-            raise TypeError(f"{name} needs samples of one size; given {space}. PadSequenceObservation makes them so.")
+        require_fixed_size(space, name)
         self.space = batch_space(space, depth)
         self._kept = empty_batch(self.space, num_slots)
         self.zeros = concatenate(space, [create_zero_array(space)]) if padding == "zeros" else None
@@ -59,7 +61,11 @@ class Frames:
     def start(self, slots: Slots, rows: Any) -> None:
         """These slots begin an episode with these samples, `(k, ...)`."""
         self.fill(slots, rows if self.zeros is None else self.zeros)
-        map_arrays(lambda kept, new: _write(kept, slots, -1, new), self._kept, rows)
+
+        def write(kept: NDArray[Any], new: NDArray[Any]) -> None:
+            kept[slots, -1] = new
+
+        map_arrays(write, self._kept, rows)
 
     def fill(self, slots: Slots, rows: Any) -> None:
         """Fill these slots throughout with these samples, `(k, ...)` or `(1, ...)`."""
@@ -96,13 +102,27 @@ class Frames:
             kept[:] = arrays[name]
 
 
+class ShowsFrames:
+    """The part of a wrapper that shows the state of its `Frames`."""
+
+    _frames: Frames
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """Copies of the samples kept, `(num_slots, depth, ...)`, oldest first, an array per part of the space."""
+        return self._frames.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave.
+
+        Raises:
+            ValueError: it does not fit; nothing is taken over.
+        """
+        self._frames.load(check_state(state, self.state_dict(), finite=False))
+
+
 def check_depth(owner: object, name: str, value: Any, *, minimum: int) -> int:
     """A number of samples or steps, as an int."""
     return whole_number(f"{type(owner).__name__}: {name}", value, minimum=minimum)
-
-
-def _write(kept: NDArray[Any], slots: Slots, place: int, new: NDArray[Any]) -> None:
-    kept[slots, place] = new
 
 
 def _leaves(batch: Any, place: str) -> list[tuple[str, NDArray[Any]]]:

@@ -1,12 +1,13 @@
 """Action masks in the observation: which actions are allowed in the state shown.
 
 A mask has one entry per choice, 1 where it is allowed. As in gymnasium's `sample(mask)` it is an array for
-`Discrete` and `MultiBinary`, and nested like the space for `MultiDiscrete`, `Tuple` and `Dict`; here it is flat.
+`Discrete`, and nested like the space for `MultiDiscrete`, `Tuple` and `Dict`; here it is flat. An entry of
+`MultiBinary` is 1 where the bit may be set (gymnasium's 1, must be set, and 2, may be either, both count as that).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import gymnasium
@@ -133,13 +134,38 @@ def mask_of_info(space: gymnasium.Space[Any], info: Mapping[str, Any], key: str,
         InvalidObservation: it carries none, or one that does not fit.
     """
     if key not in info:
-        raise InvalidObservation(f"{whose} has no method action_mask(), and its info no {key!r}: {sorted(info)}.")
+        raise InvalidObservation(
+            f"{whose} gave no action mask: its info has no {key!r}, only {sorted(info)}. Put it there in reset and "
+            "step, or wrap each environment that has a method action_mask() in ActionMaskObservation."
+        )
     return flatten_mask(space, info[key], whose)
 
 
 def final_mask(space: gymnasium.Space[Any], info: Mapping[str, Any], key: str, whose: str) -> Mask:
     """The mask that belongs to the last observation of an episode; see `ActionMaskObservation`."""
     return flatten_mask(space, info[key], whose) if key in info else np.ones(mask_size(space), np.int8)
+
+
+def gymnasium_mask(space: gymnasium.Space[Any], flat: Mask) -> Any:
+    """A flat mask in the form that `space.sample(mask=...)` takes, the inverse of `flatten_mask`."""
+    if isinstance(space, gymnasium.spaces.Dict):
+        ends = np.cumsum([mask_size(part) for part in space.spaces.values()])[:-1]
+        parts = zip(space.spaces.items(), np.split(flat, ends), strict=True)
+        return {key: gymnasium_mask(part, piece) for (key, part), piece in parts}
+    if isinstance(space, gymnasium.spaces.Tuple):
+        ends = np.cumsum([mask_size(part) for part in space.spaces])[:-1]
+        return tuple(
+            gymnasium_mask(part, piece) for part, piece in zip(space.spaces, np.split(flat, ends), strict=True)
+        )
+    if isinstance(space, gymnasium.spaces.MultiDiscrete):
+        return _nested(space.nvec, iter(np.split(flat, np.cumsum(space.nvec.reshape(-1))[:-1])))
+    if isinstance(space, gymnasium.spaces.MultiBinary):
+        return 2 * flat.reshape(space.shape)  # may be either
+    return flat
+
+
+def _nested(counts: Any, pieces: Iterator[Mask]) -> Any:
+    return next(pieces) if np.ndim(counts) == 0 else tuple(_nested(count, pieces) for count in counts)
 
 
 def read_mask(env: Any) -> Any:
@@ -179,6 +205,8 @@ def _pieces(space: gymnasium.Space[Any], mask: Any) -> list[Mask | None]:
         return [piece for part, inner in zip(space.spaces, mask, strict=True) for piece in _pieces(part, inner)]
     if isinstance(space, gymnasium.spaces.MultiDiscrete):
         return _choices(space.nvec, mask)
+    if isinstance(space, gymnasium.spaces.MultiBinary):
+        return [_entries(np.minimum(mask, 1) if isinstance(mask, np.ndarray) else mask, mask_size(space))]
     return [_entries(mask, mask_size(space))]
 
 

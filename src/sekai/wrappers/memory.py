@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
 import numpy as np
-from numpy.typing import NDArray
 
 from sekai.core.results import ResetResult, StepResult
 from sekai.core.snapshot import snapshot
@@ -16,33 +14,15 @@ from sekai.errors import InvalidAction
 from sekai.seeding import derived_generator
 from sekai.spaces import OneRow, concatenate, read_row
 from sekai.spaces.checks import whole_number
-from sekai.stats.running import check_state
-from sekai.wrappers.frames import ALL, Frames, Padding, check_depth
+from sekai.wrappers.frames import ALL, Frames, Padding, ShowsFrames, check_depth
 
 #: key of the generator behind sticky actions, among those derived from an environment's
 STICKS = (0x571C,)
 
 
-class _Remembers(Wrapper):
-    """A wrapper with the `Frames` of one slot."""
-
+class _RemembersObservations(ShowsFrames, ObservationWrapper):
     stateful = True
-    _frames: Frames
 
-    def state_dict(self) -> dict[str, NDArray[Any]]:
-        """Copies of the samples kept, oldest first, an array per part of the space."""
-        return self._frames.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` gave.
-
-        Raises:
-            ValueError: it does not fit; nothing is taken over.
-        """
-        self._frames.load(check_state(state, self.state_dict(), finite=False))
-
-
-class _RemembersObservations(_Remembers, ObservationWrapper):
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         super().__init__(env)
         self._row = OneRow(env.observation_space)
@@ -111,7 +91,7 @@ class DelayObservation(_RemembersObservations):
         return read_row(self.observation_space, self._frames.at(ALL, 0), 0)
 
 
-class DelayAction(_Remembers):
+class DelayAction(ShowsFrames, Wrapper):
     """Execute each action `delay` steps after it was chosen: orders that take time to arrive.
 
     Args:
@@ -126,6 +106,7 @@ class DelayAction(_Remembers):
         InvalidAction: a `noop` outside the action space.
     """
 
+    stateful = True
     vector_version = "VecDelayAction"
 
     def __init__(self, env: gymnasium.Env[Any, Any], delay: int, *, noop: Any = None) -> None:
@@ -227,7 +208,7 @@ class ActionRepeat(Wrapper):
 
     def follow_up(self, result: StepResult) -> FollowUp:
         """Step again until the action has been executed often enough."""
-        reward, executed = result.reward, 1
+        reward, executed = float(result.reward), 1
         while not result.done and executed < self.repeat:
             result = yield StepCall(self._action)
             reward, executed = reward + result.reward, executed + 1

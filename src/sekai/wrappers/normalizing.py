@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import gymnasium
@@ -22,7 +23,8 @@ from sekai.errors import InvalidObservation
 from sekai.spaces import Box, box_rows, map_boxes
 from sekai.spaces.boxes import ArrayMap
 from sekai.stats import RunningStats, StatsTree
-from sekai.stats.running import Freezable, check_state
+from sekai.stats.state import Freezable, check_state
+from sekai.stats.trackers import check_discount
 
 StatsKind: TypeAlias = Literal["running", "ewm"]
 
@@ -32,6 +34,7 @@ class ObservationNormalizer:
 
     Args:
         space: of one observation.
+        num_slots: observations in the batches that are counted.
         epsilon: added to the variance.
         stats: `"running"` weighs every row alike, `"ewm"` forgets.
         halflife: of `"ewm"`, in updates that brought a row.
@@ -43,17 +46,22 @@ class ObservationNormalizer:
     """
 
     def __init__(
-        self, space: gymnasium.Space[Any], epsilon: float, stats: StatsKind, halflife: float, clip: float | None
+        self,
+        space: gymnasium.Space[Any],
+        num_slots: int,
+        epsilon: float,
+        stats: StatsKind,
+        halflife: float,
+        clip: float | None,
     ) -> None:
         if stats not in ("running", "ewm"):
             raise ValueError(f"stats is {stats!r}; expected 'running' or 'ewm'.")
-        if clip is not None and not clip > 0.0:
-            raise ValueError(f"clip is {clip!r}; expected a positive number, or None.")
         self._epsilon = check_epsilon(epsilon)
         RunningStats(halflife=halflife)  # refused also where it is not used
         self._halflife = halflife if stats == "ewm" else None
-        self._clip = clip
+        self._clip = check_clip(clip)
         self._given = space
+        self._num_slots = num_slots
         self._leaves: dict[str, RunningStats] = {}
         self.space, self.normalize = map_boxes(space, self._part)
         self.stats = self._leaves[""] if "" in self._leaves else StatsTree(self._leaves)
@@ -62,10 +70,9 @@ class ObservationNormalizer:
         leaf = self._leaves[place] = RunningStats(box.shape, halflife=self._halflife)
         dtype = box.dtype if box.dtype.kind == "f" else np.dtype(np.float32)
         bound = math.inf if self._clip is None else self._clip
-        return (
-            Box(-bound, bound, box.shape, dtype),
-            lambda values: leaf.standardize(np.asarray(values), self._epsilon, self._clip, dtype),
-        )
+        # a partial object, and no closure: a copy of it speaks of the copied statistics
+        apply = partial(leaf.standardize, epsilon=self._epsilon, clip=self._clip, dtype=dtype)
+        return Box(-bound, bound, box.shape, dtype), apply
 
     def update(self, batch: Any, slots: NDArray[np.bool_] | None = None) -> None:
         """Take in the observations of some slots, None for all.
@@ -86,19 +93,16 @@ class ObservationNormalizer:
 
     def _blame(self, batch: Any, slots: NDArray[np.bool_] | None) -> str:
         """Which slot, which part of its observation, and what stands there."""
-        return next(
-            (
-                f"sub-env {slot}: observation{place} holds {bad[0]}; a normaliser averages finite numbers only. Mend "
-                "the environment, or replace the value in a wrapper inside this one."
-                for slot in range(_length(batch))
-                if slots is None or slots[slot]
-                for place, rows in zip(
-                    self._leaves, box_rows(self._given, batch, np.arange(_length(batch)) == slot), strict=True
-                )
-                if (bad := np.asarray(rows)[~np.isfinite(rows)]).size
-            ),
-            "observations hold numbers so large that their square is infinite: they have no variance.",
-        )
+        every = np.arange(self._num_slots)
+        for slot in every if slots is None else every[slots]:
+            for place, rows in zip(self._leaves, box_rows(self._given, batch, every == slot), strict=True):
+                bad = rows[~np.isfinite(rows)]
+                if bad.size:
+                    return (
+                        f"sub-env {slot}: observation{place} holds {bad[0]}; a normaliser averages finite numbers only."
+                        " Mend the environment, or replace the value in a wrapper inside this one."
+                    )
+        return "Observations hold numbers so large that their square is infinite: they have no variance."
 
 
 class NormalizesObservations(Freezable):
@@ -143,11 +147,7 @@ class RewardScaler:
     """
 
     def __init__(self, num_slots: int, gamma: float, epsilon: float, clip: float | None) -> None:
-        if not 0.0 <= gamma <= 1.0:
-            raise ValueError(f"gamma is {gamma!r}; expected a discount in [0, 1].")
-        if clip is not None and not clip > 0.0:
-            raise ValueError(f"clip is {clip!r}; expected a positive number, or None.")
-        self.gamma, self.epsilon, self.clip = gamma, check_epsilon(epsilon), clip
+        self.gamma, self.epsilon, self.clip = check_discount(gamma), check_epsilon(epsilon), check_clip(clip)
         self.stats = RunningStats()
         self.returns = np.zeros(num_slots)
 
@@ -167,19 +167,21 @@ class RewardScaler:
             updates: whether the returns enter the statistics.
 
         Raises:
-            InvalidObservation: a reward that counts is not finite; no return is taken in.
+            InvalidObservation: a reward that counts is not finite, and `updates`; no return is taken in.
         """
         returns = self.gamma * self.returns
         returns += rewards
-        new = returns if counts is None else returns[counts]
-        taken = self.stats.with_rows(new)
-        if not taken.finite:
+        taken = self.stats.with_rows(returns if counts is None else returns[counts]) if updates else None
+        if taken is not None and not taken.finite:
             bad = np.flatnonzero(~np.isfinite(returns) & (True if counts is None else counts))
             if ended is not None:
                 self.returns[ended] = 0.0  # the episode is over all the same
             which = f"sub-env {bad[0]}: the reward is {rewards[bad[0]]}" if bad.size else "returns overflow"
-            raise InvalidObservation(f"{which}; a normaliser averages finite numbers only. Mend the environment.")
-        if updates:
+            raise InvalidObservation(
+                f"{which}; a normaliser averages finite numbers only. Return a finite reward, or "
+                "replace it in a reward wrapper inside this one."
+            )
+        if taken is not None:
             self.stats.take(taken)
         self.returns = returns if counts is None else np.where(counts, returns, self.returns)
         if ended is not None:
@@ -222,15 +224,15 @@ class NormalizesRewards(Freezable):
         self._scaler.returns = returns
 
 
+def check_clip(clip: float | None) -> float | None:
+    """`clip`, a positive number or None."""
+    if clip is not None and not clip > 0.0:
+        raise ValueError(f"clip is {clip!r}; expected a positive number, or None.")
+    return clip
+
+
 def check_epsilon(epsilon: float) -> float:
     """`epsilon`, which must be a positive number."""
     if not 0.0 < epsilon < math.inf:
         raise ValueError(f"epsilon is {epsilon!r}; expected a positive number.")
     return epsilon
-
-
-def _length(batch: Any) -> int:
-    """Number of samples in a batch of a space that has a `Box` part."""
-    while isinstance(batch, (dict, tuple)):
-        batch = next(iter(batch.values() if isinstance(batch, dict) else batch))
-    return len(batch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -51,6 +52,7 @@ class NormalizeObservation(NormalizesObservations, ObservationWrapper):
         ValueError: an argument out of range.
     """
 
+    counts_rows = True
     vector_version = "VecNormalizeObservation"
 
     def __init__(
@@ -63,7 +65,7 @@ class NormalizeObservation(NormalizesObservations, ObservationWrapper):
         clip: float | None = None,
     ) -> None:
         super().__init__(env)
-        self._normalizer = ObservationNormalizer(env.observation_space, epsilon, stats, halflife, clip)
+        self._normalizer = ObservationNormalizer(env.observation_space, 1, epsilon, stats, halflife, clip)
         self._row = OneRow(env.observation_space)
         self.observation_space = self._normalizer.space
 
@@ -206,4 +208,8 @@ class FlattenObservation(_Transforming):
         super().__init__(env)
         space = env.observation_space
         require_fixed_size(space, "FlattenObservation")
-        self._use(Transform(flatten_space(space), lambda value: np.asarray(flatten(space, value))))
+        self._use(Transform(flatten_space(space), partial(_flat, space)))
+
+
+def _flat(space: gymnasium.Space[Any], value: Any) -> Any:
+    return np.asarray(flatten(space, value))

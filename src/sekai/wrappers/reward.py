@@ -81,6 +81,7 @@ class NormalizeReward(NormalizesRewards, Wrapper):
         ValueError: an argument out of range.
     """
 
+    counts_rows = True
     vector_version = "VecNormalizeReward"
 
     def __init__(

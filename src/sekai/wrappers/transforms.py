@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -56,7 +57,7 @@ def clipped(space: gymnasium.Space[Any]) -> Transform:
     """Every `Box` part held to its bounds; NaN stays NaN."""
 
     def change(box: gymnasium.spaces.Box[Any], place: str) -> tuple[Box, ArrayMap]:
-        return Box(box.low, box.high, dtype=box.dtype), lambda values: np.clip(values, box.low, box.high)
+        return Box(box.low, box.high, dtype=box.dtype), partial(_clip, box.low, box.high)
 
     return Transform(*map_boxes(space, change))
 
@@ -83,7 +84,7 @@ def cast(space: gymnasium.Space[Any], dtype: DTypeLike) -> Transform:
         if kind.kind == "f":  # an unbounded side of an integer box is stored as the dtype's limit
             low = np.where(box.bounded_below, low, -np.inf)
             high = np.where(box.bounded_above, high, np.inf)
-        return Box(low, high, dtype=kind), lambda values: np.asarray(values).astype(kind)
+        return Box(low, high, dtype=kind), partial(np.array, dtype=kind)
 
     return Transform(*map_boxes(space, change))
 
@@ -111,8 +112,8 @@ def filtered(space: gymnasium.Space[Any], keys: Iterable[Any]) -> Transform:
             raise ValueError(f"FilterObservation: the observation has no {key!r}; it has {known}.{hint}")
     if is_dict:
         parts = [(key, space.spaces[key]) for key in wanted]
-        return Transform(Dict(parts, sort_keys=False), lambda value: {key: value[key] for key in wanted})
-    return Transform(Tuple(space.spaces[k] for k in wanted), lambda value: tuple(value[k] for k in wanted))
+        return Transform(Dict(parts, sort_keys=False), partial(_some_keys, wanted))
+    return Transform(Tuple(space.spaces[k] for k in wanted), partial(_some_places, wanted))
 
 
 def require_fixed_size(space: gymnasium.Space[Any], name: str) -> None:
@@ -162,7 +163,8 @@ def _bounds(box: gymnasium.spaces.Box[Any], low: ArrayLike, high: ArrayLike, nam
         raise ValueError(f"{name} needs bounds to scale from; {place or 'the space'} is {box}.")
     if not (box.low < box.high).all():
         raise ValueError(f"{name} cannot scale an interval of length zero; {place or 'the space'} is {box}.")
-    if box.dtype.kind == "f" and (np.abs([box.low, box.high]) > np.finfo(np.float64).max / 4).any():
+    ends = np.abs([np.asarray(box.low, np.float64), np.asarray(box.high, np.float64)])
+    if (ends > (np.finfo(np.float64).max / 4 if box.dtype.kind == "f" else 2.0**53)).any():
         raise ValueError(f"{name} cannot scale an interval that long; {place or 'the space'} is {box}.")
     try:
         lowest, highest = (np.broadcast_to(np.asarray(bound, np.float64), box.shape) for bound in (low, high))
@@ -183,17 +185,28 @@ def _line(source: gymnasium.spaces.Box[Any], target: gymnasium.spaces.Box[Any]) 
 
     In float64, and in the form in which both bounds meet exactly; rounded where the target holds no floats.
     """
-    low, high, start, end = (
-        np.asarray(bound, np.float64) for bound in (target.low, target.high, source.low, source.high)
-    )
-    width = end - start
+    bounds = tuple(np.asarray(bound, np.float64) for bound in (source.low, source.high, target.low, target.high))
+    return partial(_move, bounds, target.dtype)
 
-    def apply(values: NDArray[Any]) -> NDArray[Any]:
-        way = (values - start) / width
-        scaled: NDArray[Any] = np.clip(low * (1.0 - way) + high * way, low, high)
-        return (scaled if target.dtype.kind == "f" else np.rint(scaled)).astype(target.dtype)
 
-    return apply
+def _move(bounds: tuple[Any, ...], dtype: np.dtype[Any], values: Any) -> NDArray[Any]:
+    start, end, low, high = bounds
+    way = (values - start) / (end - start)
+    moved: NDArray[Any] = np.clip(low * (1.0 - way) + high * way, low, high)
+    return (moved if dtype.kind == "f" else np.rint(moved)).astype(dtype)
+
+
+def _clip(low: NDArray[Any], high: NDArray[Any], values: Any) -> NDArray[Any]:
+    clipped: NDArray[Any] = np.clip(values, low, high)
+    return clipped
+
+
+def _some_keys(keys: list[str], value: Any) -> dict[str, Any]:
+    return {key: value[key] for key in keys}
+
+
+def _some_places(places: list[int], value: Any) -> tuple[Any, ...]:
+    return tuple(value[k] for k in places)
 
 
 def _holds(kind: np.dtype[Any], box: gymnasium.spaces.Box[Any]) -> bool:

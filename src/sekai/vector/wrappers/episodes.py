@@ -12,7 +12,6 @@ from sekai.stats import EpisodeStats, StatsTracker
 from sekai.stats.trackers import check_gamma, check_tracker, hears_all
 from sekai.vector.base import VecEnv
 from sekai.vector.infos import Part
-from sekai.vector.observing import begun_slots
 from sekai.vector.results import VecResetResult, VecStepResult
 from sekai.vector.wrapper import VecWrapper
 
@@ -66,8 +65,8 @@ class VecRecordEpisodeStatistics(VecWrapper):
         reset = result.kind == RowKind.RESET
         self._restart(reset)
         self._add(np.where(result.valid, result.rewards, 0.0), result.valid)
+        reset |= result.begun
         ended = np.flatnonzero(result.ended)
-        reset[begun_slots(result.infos, ended)] = True
         finished = self._finished(ended[~self._broken[ended]], result)
         self._restart(result.ended)  # before a tracker is called, which may raise
         self._tell(result, finished, reset)

@@ -2,44 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sekai.core.slots import RowKind
-from sekai.stats.running import check_state
 from sekai.vector.base import VecEnv
 from sekai.vector.infos import Infos
 from sekai.vector.observing import VecMemoryWrapper
 from sekai.vector.results import VecResetResult, VecStepResult
 from sekai.vector.wrapper import VecActionWrapper
-from sekai.wrappers.frames import ALL, Frames, Padding, Slots, check_depth
+from sekai.wrappers.frames import ALL, Frames, Padding, ShowsFrames, Slots, check_depth
 from sekai.wrappers.memory import action_frames
 from sekai.wrappers.time import check_max_episode_steps
 from sekai.wrappers.transforms import append_time, time_aware
 
 
-class _Remembers:
-    """State of a wrapper whose memory is `Frames`."""
-
-    _frames: Frames
-
-    def state_dict(self) -> dict[str, NDArray[Any]]:
-        """Copies of the samples kept, `(num_envs, depth, ...)`, oldest first, an array per part of the space."""
-        return self._frames.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` gave.
-
-        Raises:
-            ValueError: it does not fit; nothing is taken over.
-        """
-        self._frames.load(check_state(state, self.state_dict(), finite=False))
-
-
-class _RemembersObservations(_Remembers, VecMemoryWrapper):
+class _RemembersObservations(ShowsFrames, VecMemoryWrapper):
     def begin(self, slots: Slots, rows: Any) -> None:
         """Forget the last episode."""
         self._frames.start(slots, rows)
@@ -154,10 +134,10 @@ class VecTimeAwareObservation(VecMemoryWrapper):
         return append_time(rows, self._steps[slots], self.time_limit)
 
 
-class VecDelayAction(_Remembers, VecActionWrapper):
+class VecDelayAction(ShowsFrames, VecActionWrapper):
     """Execute each action `delay` steps after it was chosen: orders that take time to arrive.
 
-    The actions on their way are dropped where an episode ends, and where a row was lost.
+    The actions on their way are dropped where an episode ends, and with the first row after one that was lost.
 
     Args:
         venv: the vector environment to wrap.
@@ -179,6 +159,8 @@ class VecDelayAction(_Remembers, VecActionWrapper):
 
     def action(self, actions: Any) -> Any:
         """The actions of `delay` steps ago; what was given is remembered once the step has succeeded."""
+        if self.venv.busy:
+            return actions  # to be refused there; what is in progress keeps what it was given
         self._given = self.checked(actions)
         lost = self.venv.lost_rows
         if lost.any():
@@ -189,7 +171,7 @@ class VecDelayAction(_Remembers, VecActionWrapper):
         """Remember the actions of the slots whose episode goes on."""
         self._frames.push(ALL, self._given)
         if not result.plain:  # some row is no plain step
-            self._drop(result.dones | (result.kind == RowKind.RESET))
+            self._drop(result.dones | (result.kind == RowKind.RESET) | (result.kind == RowKind.LOST))
         return result
 
     def after_reset(self, result: VecResetResult, mask: NDArray[np.bool_]) -> VecResetResult:

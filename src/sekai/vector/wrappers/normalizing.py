@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.core.slots import RowKind
+from sekai.spaces import copy_batch, copy_rows, finish_batch
 from sekai.vector.base import VecEnv
 from sekai.vector.observing import VecObservationWrapper, acted_on
 from sekai.vector.results import VecResetResult, VecStepResult
@@ -56,7 +57,7 @@ class VecNormalizeObservation(NormalizesObservations, VecObservationWrapper):
         clip: float | None = None,
     ) -> None:
         super().__init__(venv)
-        self._normalizer = ObservationNormalizer(venv.observation_space, epsilon, stats, halflife, clip)
+        self._normalizer = ObservationNormalizer(venv.observation_space, venv.num_envs, epsilon, stats, halflife, clip)
         self.set_observation_space(self._normalizer.space)
 
     def observation(self, batch: Any) -> Any:
@@ -82,11 +83,21 @@ class VecNormalizeObservation(NormalizesObservations, VecObservationWrapper):
         return super().after_step(result)
 
     def after_reset(self, result: VecResetResult, mask: NDArray[np.bool_]) -> VecResetResult:
-        """Count the first observations, and those seen again after a row was lost; then normalise."""
+        """Count the first observations, and those seen again after a row was lost; then normalise.
+
+        The rows of the other slots are shown as they were, by the statistics before this call.
+        """
+        new = mask | (self.venv.lost_rows & ~result.dones)
+        kept = np.flatnonzero(~new & ~result.dones)
+        before = self._normalizer.normalize(result.observations) if self._updates and len(kept) else None
         if self._updates:
-            new = mask | (self.venv.lost_rows & ~result.dones)
             self._normalizer.update(result.observations, None if new.all() else new)
-        return super().after_reset(result, mask)
+        shown = super().after_reset(result, mask)
+        if before is None:
+            return shown
+        batch = copy_batch(self.observation_space, shown.observations)
+        copy_rows(batch, before, kept)
+        return shown.replace(observations=finish_batch(self.observation_space, batch))
 
 
 class VecNormalizeReward(NormalizesRewards, VecWrapper):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -92,7 +93,7 @@ class VecFlattenObservation(_RowByRow):
         super().__init__(venv)
         space = venv.observation_space
         require_fixed_size(space, "VecFlattenObservation")
-        self._use(Transform(flatten_space(space), lambda batch: flatten_batch(space, batch)))
+        self._use(Transform(flatten_space(space), partial(flatten_batch, space)))
 
 
 class VecTransformReward(VecRewardWrapper):
