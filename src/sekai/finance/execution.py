@@ -134,7 +134,7 @@ def almgren_chriss_shortfall(
         fixed_cost=fixed_cost,
     )
     whole = float(_time_left(kappa, total_time, n_steps)[0])
-    if whole == 0.0:
+    if whole < 1e-8:  # both moments differ from those of equal slices by kappa^2 T^2 of them, less than rounding
         return equal
     tau, slice_ = total_time / n_steps, whole / n_steps
     # sinh(2 y) / sinh(y)^2 = 2 / tanh(y), and sinh(x) / sinh(y)^2 in two factors that do not overflow

@@ -9,8 +9,8 @@ Tables have a row for each inventory `q` from `-Q` to `Q`; row `q + Q` is that o
 inventory beyond `Q` is not quoted: its depth is inf. A negative depth, a quote beyond the mid price, is where the
 formula leads; no environment with depths of at least 0 can follow it there.
 
-For orders of `m` units, count the inventory in orders, multiply `sigma` by `m`, divide `fill_decay` by `m`, and divide
-the depths that come out by `m`.
+For orders of `m` units, count the inventory in orders, multiply `sigma` by `m` and penalties by `m^2`, divide
+`fill_decay` by `m`, and divide the depths that come out by `m`.
 
 Sources: Avellaneda and Stoikov, "High-frequency trading in a limit order book" (2008); Gueant, Lehalle and
 Fernandez-Tapia, "Dealing with the inventory risk" (2013), GLFT below; Cartea, Jaimungal and Penalva, "Algorithmic and
