@@ -156,6 +156,8 @@ def test_a_summary_has_what_was_asked_for() -> None:
     plain = summary(EQUITY, 252)
     assert not {"annual_turnover", "cost_drag", "exposure_time"} & set(plain)
     assert plain["hit_rate"] == 0.6
+    assert summary(EQUITY, 252, level=0.3)["value_at_risk"] == pytest.approx(0.006)
+    assert summary(EQUITY, 252, level=0.3)["conditional_value_at_risk"] == pytest.approx(0.015)
     full = summary(EQUITY, 252, turnover=[1, 0, 0, 0, 1], cost=[0.1, 0, 0, 0, 0], exposure=[0, 1, 1, 1, 1])
     assert full["annual_turnover"] == pytest.approx(0.4 * 252)
     assert full["cost_drag"] == 0.1 and full["exposure_time"] == 0.8

@@ -294,7 +294,7 @@ def _net_impact(tau: float, permanent_impact: float, temporary_impact: float) ->
     if net <= 0:
         raise ValueError(
             f"temporary_impact is {temporary_impact!r}, not above permanent_impact * total_time / n_steps / 2 = "
-            f"{permanent * tau / 2.0!r}: then faster trading costs less and no schedule is optimal. Take more steps, "
+            f"{permanent * tau / 2.0:.6g}: then faster trading costs less and no schedule is optimal. Take more steps, "
             "or a smaller permanent impact."
         )
     return net

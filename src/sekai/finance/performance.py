@@ -34,8 +34,8 @@ def summary(
         Floats, or float64 arrays `(N,)`.
 
     Example:
-        >>> summary([1.0, 1.1, 0.88], 252)["max_drawdown"]  # 1.1 -> 0.88
-        0.2
+        >>> summary([1.0, 1.2, 0.6], 252)["max_drawdown"]  # 1.2 -> 0.6
+        0.5
     """
     returns = metrics.simple_returns(equity)
     year: Any = {"periods_per_year": periods_per_year}
