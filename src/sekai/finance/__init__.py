@@ -1,12 +1,73 @@
-"""Markets: price histories, episode samplers, costs, measures of performance."""
+"""Markets: price histories, episode samplers, costs, measures of performance, closed forms."""
 
 from __future__ import annotations
 
 from sekai.finance import datasets
+from sekai.finance.allocation import (
+    band_target,
+    cppi_exposure,
+    equal_weights,
+    growth_rate,
+    kelly_weights,
+    minimum_variance_weights,
+    no_trade_half_width,
+    with_cash,
+)
 from sekai.finance.costs import ProportionalCost
 from sekai.finance.data import MarketData
-from sekai.finance.metrics import max_drawdown, sharpe_ratio
-from sekai.finance.samplers import EpisodeSampler, FixedStart, RandomStart, SequentialStart
+from sekai.finance.execution import (
+    Shortfall,
+    almgren_chriss_actions,
+    almgren_chriss_kappa,
+    almgren_chriss_shortfall,
+    almgren_chriss_trajectory,
+    expected_shortfall,
+    immediate_shortfall,
+    immediate_trajectory,
+    shortfall_bps,
+    shortfall_variance,
+    trajectory_of,
+    twap_shortfall,
+    twap_trajectory,
+)
+from sekai.finance.making import (
+    avellaneda_stoikov_action,
+    avellaneda_stoikov_depths,
+    cartea_jaimungal_depths,
+    cartea_jaimungal_value,
+    fixed_spread_depths,
+    glft_approximate_depths,
+    glft_depths,
+    glft_stationary_depths,
+)
+from sekai.finance.metrics import (
+    annual_return,
+    annual_turnover,
+    calmar_ratio,
+    conditional_value_at_risk,
+    cost_drag,
+    exposure_time,
+    hit_rate,
+    max_drawdown,
+    profit_factor,
+    sharpe_ratio,
+    simple_returns,
+    sortino_ratio,
+    total_return,
+    value_at_risk,
+    volatility,
+)
+from sekai.finance.performance import summary
+from sekai.finance.samplers import (
+    EpisodeSampler,
+    FixedStart,
+    RandomStart,
+    SequentialStart,
+)
+from sekai.finance.significance import (
+    probabilistic_sharpe_ratio,
+    sharpe_standard_error,
+)
 
 __all__ = [
     "EpisodeSampler",
@@ -15,7 +76,52 @@ __all__ = [
     "ProportionalCost",
     "RandomStart",
     "SequentialStart",
+    "Shortfall",
+    "almgren_chriss_actions",
+    "almgren_chriss_kappa",
+    "almgren_chriss_shortfall",
+    "almgren_chriss_trajectory",
+    "annual_return",
+    "annual_turnover",
+    "avellaneda_stoikov_action",
+    "avellaneda_stoikov_depths",
+    "band_target",
+    "calmar_ratio",
+    "cartea_jaimungal_depths",
+    "cartea_jaimungal_value",
+    "conditional_value_at_risk",
+    "cost_drag",
+    "cppi_exposure",
     "datasets",
+    "equal_weights",
+    "expected_shortfall",
+    "exposure_time",
+    "fixed_spread_depths",
+    "glft_approximate_depths",
+    "glft_depths",
+    "glft_stationary_depths",
+    "growth_rate",
+    "hit_rate",
+    "immediate_shortfall",
+    "immediate_trajectory",
+    "kelly_weights",
     "max_drawdown",
+    "minimum_variance_weights",
+    "no_trade_half_width",
+    "probabilistic_sharpe_ratio",
+    "profit_factor",
     "sharpe_ratio",
+    "sharpe_standard_error",
+    "shortfall_bps",
+    "shortfall_variance",
+    "simple_returns",
+    "sortino_ratio",
+    "summary",
+    "total_return",
+    "trajectory_of",
+    "twap_shortfall",
+    "twap_trajectory",
+    "value_at_risk",
+    "volatility",
+    "with_cash",
 ]

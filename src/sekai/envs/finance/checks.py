@@ -2,41 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
-
-def finite(name: str, value: Any) -> float:
-    """`value` as a finite float."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} is {value!r} ({type(value).__name__}); expected a number.")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        raise ValueError(f"{name} is {value!r}; expected a finite number.")
-    return number
-
-
-def positive(name: str, value: Any) -> float:
-    """`value` as a finite float above 0."""
-    number = finite(name, value)
-    if number <= 0:
-        raise ValueError(f"{name} is {value!r}; expected a number above 0.")
-    return number
-
-
-def not_negative(name: str, value: Any) -> float:
-    """`value` as a finite float of at least 0."""
-    number = finite(name, value)
-    if number < 0:
-        raise ValueError(f"{name} is {value!r}; expected a number of at least 0.")
-    return number
+from sekai.finance.checks import finite as finite
+from sekai.finance.checks import not_negative as not_negative
+from sekai.finance.checks import positive as positive
 
 
 def fraction(name: str, value: Any) -> float:
