@@ -13,7 +13,7 @@ from sekai.finance.costs import as_cost_model, choose_cost_model
 def test_a_number_is_the_rate_of_a_proportional_cost() -> None:
     model = ProportionalCost(0.002)
     assert as_cost_model(0.002) == model and as_cost_model(model) is model
-    assert ProportionalCost(1).coefficients == (1.0,) and isinstance(ProportionalCost(1).rate, float)
+    assert ProportionalCost(1).rates(2).tolist() == [1.0, 1.0] and isinstance(ProportionalCost(1).rate, float)
 
 
 def test_one_of_the_two_arguments_is_chosen_and_ten_basis_points_without_either() -> None:
