@@ -54,7 +54,7 @@ class MarketData:
     def __init__(self, prices: Any, timestamps: Any = None) -> None:
         checked = check_prices(prices)
         dates = None if timestamps is None else _check_timestamps(timestamps, len(checked))
-        returns = np.diff(np.log(checked)).astype(np.float32)
+        returns = np.diff(np.log(checked), axis=0).astype(np.float32)
         for name, value in (
             ("prices", _read_only(checked)),
             ("timestamps", None if dates is None else _read_only(dates)),

@@ -85,7 +85,8 @@ class FinanceVecEnv(NativeVecEnv):
 
         Samplers are asked in slot order; every slot has one of its own, spawned from the template's.
         """
-        lookback, sampler = self._template.lookback, self._template.sampler
+        lookback: int = self._template.lookback
+        sampler: EpisodeSampler = self._template.sampler
         asked = [start_row(given, data, lookback, num_windows) for given in options]
         rows = np.array([-1 if row is None else row for row in asked])
         free = np.flatnonzero([row is None for row in asked])
@@ -94,12 +95,15 @@ class FinanceVecEnv(NativeVecEnv):
             rows[free] = sampled_rows(positions, data, lookback, num_windows, sampler)
         return rows
 
-    def _sample_positions(self, sampler: EpisodeSampler, slots: NDArray[np.intp], num_windows: int) -> NDArray[Any]:
+    def _sample_positions(
+        self, sampler: EpisodeSampler, slots: NDArray[np.intp], num_windows: int
+    ) -> NDArray[np.int64]:
         if self._spawned_from is not sampler:
             self._samplers = [sampler.spawn() for _ in range(self.num_envs)]
             self._spawned_from = sampler
         samplers = [self._samplers[slot] for slot in slots.tolist()]
-        first, length = samplers[0], self._template.episode_length
+        first = samplers[0]
+        length: int = self._template.episode_length
         if all(other is first for other in samplers):
             return first.sample_many(self.rng, len(samplers), num_windows, length)
         return np.array([s.sample(self.rng, num_windows, length) for s in samplers])
