@@ -159,7 +159,7 @@ def test_the_machine_code_gives_the_bits_of_the_python_it_was_made_from(monkeypa
         return rows
 
     machine = tape()
-    for name in ("advance", "begin", "begin_simulated", "observe", "first_outside"):
+    for name in ("advance", "begin", "begin_simulated", "observe", "simulate", "first_outside"):
         python = Kernel(getattr(pk, name).py_func)
         python.__dict__["compiled"] = python.py_func
         monkeypatch.setattr(pk, name, python)
@@ -311,6 +311,9 @@ def test_a_slot_whose_end_went_unnoticed_is_held_and_ended_not_stepped_past_its_
     before = vec.get_attr("equity"), vec.weights.tolist(), vec.get_attr("timestamp")
     result = vec.step(np.zeros((2, 4)))
     assert result.truncated.all() and result.rewards.tolist() == [0.0, 0.0]
+    columns = result.infos.columns
+    assert not any(columns[name][0].any() for name in ("turnover", "cost", "asset_returns"))
+    assert columns["weights"][0].tolist() == before[1] and columns["equity"][0].tolist() == before[0]
     assert (vec.get_attr("equity"), vec.weights.tolist(), vec.get_attr("timestamp")) == before
     assert vec.step(whole).kind.tolist() == [RowKind.FROZEN] * 2
 

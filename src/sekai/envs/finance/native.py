@@ -102,11 +102,13 @@ class FinanceVecEnv(NativeVecEnv):
             self._samplers = [sampler.spawn() for _ in range(self.num_envs)]
             self._spawned_from = sampler
         samplers = [self._samplers[slot] for slot in slots.tolist()]
-        first = samplers[0]
-        length: int = self._template.episode_length
+        first, length = samplers[0], self._template.episode_length
+        positions: NDArray[np.int64]
         if all(other is first for other in samplers):
-            return first.sample_many(self.rng, len(samplers), num_windows, length)
-        return np.array([s.sample(self.rng, num_windows, length) for s in samplers])
+            positions = first.sample_many(self.rng, len(samplers), num_windows, length)
+        else:
+            positions = np.array([s.sample(self.rng, num_windows, length) for s in samplers])
+        return positions
 
     def _find(self, name: str) -> tuple[Any, Any]:
         """The template and its value for its arguments, this object and its value for everything else."""

@@ -5,9 +5,9 @@ start of the episode, so that equity begins at 1. A weight is the value held ove
 cash is the last one, the rest. A slot is at row `t` with equity `E` and drifted weights `h`. A step
 
 1. reads target weights `w` off the action (`aim`),
-2. trades at the prices of row `t`, so that the weights *after the cost* are the targets (`remaining`): equity `m E`,
+2. trades at the prices of row `t`, so that the weights *after the cost* are the targets (`trade`): equity `m E`,
 3. moves to row `t + 1`, where asset `i` is worth `y_i` times as much: `E' = m E (1 - sum w + sum w_i y_i)`, and the
-   weights drift to `m E w_i y_i / E'`.
+   weights drift to `m E w_i y_i / E'` (`hold`).
 
 Reward: `ln(E' / E)`. Cash earns nothing.
 
@@ -130,6 +130,74 @@ def remaining(held: Any, targets: Any, rates: Any, left: Any) -> None:
 
 
 @kernel
+def trade(held: Any, targets: Any, rates: Any, turnover: Any, cost: Any) -> None:
+    """Write the turnover and the cost of trading from `held` to `targets`, fractions of the equity before.
+
+    Who has sold short so much that the cost of covering takes all equity covers, whatever the targets, which are then
+    overwritten.
+    """
+    n, slots = rates.shape[0], cost.shape[0]
+    left = np.empty(slots)
+    remaining(held, targets, rates, left)
+    for i in range(slots):
+        if left[i] <= 0.0:
+            targets[:, i] = 0.0
+            targets[n, i] = 1.0
+    turnover[:] = 0.0
+    cost[:] = 0.0
+    for j in range(n):
+        rate, h, w = rates[j], held[j], targets[j]
+        for i in range(slots):
+            size = abs(left[i] * w[i] - h[i])
+            turnover[i] += size
+            cost[i] += rate * size
+
+
+@kernel
+def hold(equities: Any, cost: Any, growth: Any, targets: Any, new_equities: Any) -> None:
+    """Pay the cost and let the prices move.
+
+    The targets become the values held after the move, the growth becomes simple returns, and the new equities are
+    written.
+    """
+    n, slots = growth.shape
+    invested, cash = np.empty(slots), targets[n]
+    for i in range(slots):
+        invested[i] = equities[i] * (1.0 - cost[i])
+        cash[i] *= invested[i]
+        new_equities[i] = cash[i]
+    for j in range(n):
+        factor, value = growth[j], targets[j]
+        for i in range(slots):
+            value[i] *= invested[i] * factor[i]
+            new_equities[i] += value[i]
+            factor[i] -= 1.0
+
+
+@kernel
+def take_over(moves: Any, equities: Any, weights: Any, values: Any, out: Any) -> None:
+    """Make the new equities and values the state of the slots that move, and the report of all slots.
+
+    The values become weights.
+    """
+    reward, new_equities, turnover, cost = out[REWARD], out[OUT_EQUITY], out[TURNOVER], out[COST]
+    for j in range(weights.shape[0]):
+        weight, value = weights[j], values[j]
+        for i in range(equities.shape[0]):
+            weight[i] = value[i] / max(new_equities[i], FLOOR) if moves[i] else weight[i]
+            value[i] = weight[i]
+    for i in range(equities.shape[0]):
+        reward[i] = max(new_equities[i], FLOOR) / equities[i] if moves[i] else 1.0
+        equities[i] = new_equities[i] if moves[i] else equities[i]
+        new_equities[i] = equities[i]
+        turnover[i] = turnover[i] if moves[i] else 0.0
+        cost[i] = cost[i] if moves[i] else 0.0
+    # in a loop of its own: between the other lines the call costs three times as much
+    for i in range(equities.shape[0]):
+        reward[i] = math.log(reward[i])
+
+
+@kernel
 def simulate(shocks: Any, params: Any, assets: Any) -> None:
     """Turn shocks into log returns of correlated geometric Brownian motions over one bar, in place.
 
@@ -149,17 +217,17 @@ def simulate(shocks: Any, params: Any, assets: Any) -> None:
 
 
 @kernel
-def grow(log_returns: Any, moves: Any, growth: Any) -> int:
-    """Write `exp` of the log returns `(N, n)` into `growth` `(n, N)`.
+def grow(factors: Any, moves: Any, growth: Any) -> int:
+    """Write the simulated factors of growth `(N, n)` into `growth` `(n, N)`, 1 where a slot does not move.
 
     Returns:
         -1, or the first slot that moves and whose growth left the range of floats.
     """
-    for i in range(log_returns.shape[0]):
+    for i in range(factors.shape[0]):
         good = True
-        for j in range(log_returns.shape[1]):
-            factor = math.exp(log_returns[i, j])
-            growth[j, i] = factor
+        for j in range(factors.shape[1]):
+            factor = factors[i, j]
+            growth[j, i] = factor if moves[i] else 1.0
             good &= factor > 0.0 and factor < math.inf
         if not good and moves[i]:
             return i
@@ -227,7 +295,8 @@ def advance(
     frozen: Any,
     params: Any,
     assets: Any,
-    shocks: Any,
+    log_returns: Any,
+    factors: Any,
     prices: Any,
     returns: Any,
     equities: Any,
@@ -246,77 +315,37 @@ def advance(
         every: int64 `(N,)`, 0 to `N - 1`.
         actions: float32 `(N, n + 1)`, or `(N, n)` with short sales, inside the action space.
         frozen: bool `(N,)`, slots to leave as they are.
-        shocks: float64 `(N, n)`, standard normal, becomes log returns; no rows for a history.
+        log_returns: float64 `(N, n)`, of this step; no rows for a history.
+        factors: their exponentials.
 
     Returns:
         -1, or the first slot whose simulated growth left the range of floats; then nothing has moved.
     """
-    n, slots = asset_returns.shape
-    simulated = shocks.shape[0] > 0
-    rates = assets[RATE]
+    slots = frozen.shape[0]
+    simulated = log_returns.shape[0] > 0
     # a slot whose end the caller never learned of, interrupted in between, has no row to go to
     moves = np.empty(slots, np.bool_)
     for i in range(slots):
         moves[i] = not frozen[i] and clock[ROW, i] < clock[LAST_ROW, i]
-    growth = asset_returns
     if simulated:
-        simulate(shocks, params, assets)
-        bad = grow(shocks, moves, growth)
+        bad = grow(factors, moves, asset_returns)
         if bad >= 0:
             return bad  # type: ignore[no-any-return]  # what a kernel returns
     else:
-        look_up(prices, moves, clock[ROW], growth)
+        look_up(prices, moves, clock[ROW], asset_returns)
 
-    targets = out_weights
-    left, turnover, cost = np.empty(slots), out[TURNOVER], out[COST]
-    aim(actions, params[SHORT] != 0.0, targets)
-    remaining(weights, targets, rates, left)
+    aim(actions, params[SHORT] != 0.0, out_weights)
+    trade(weights, out_weights, assets[RATE], out[TURNOVER], out[COST])
+    hold(equities, out[COST], asset_returns, out_weights, out[OUT_EQUITY])
+    take_over(moves, equities, weights, out_weights, out)
     for i in range(slots):
-        if left[i] <= 0.0:  # sold short so much that the cost of covering takes all equity: cover, whatever the target
-            for j in range(n):
-                targets[j, i] = 0.0
-            targets[n, i] = 1.0
-    turnover[:] = 0.0
-    cost[:] = 0.0
-    for j in range(n):
-        rate, h, w = rates[j], weights[j], targets[j]
-        for i in range(slots):
-            trade = abs(left[i] * w[i] - h[i])
-            turnover[i] += trade
-            cost[i] += rate * trade
-
-    new_equities, invested = out[OUT_EQUITY], left
-    cash = targets[n]
-    for i in range(slots):
-        invested[i] = equities[i] * (1.0 - cost[i])
-        cash[i] *= invested[i]
-        new_equities[i] = cash[i]
-    for j in range(n):
-        factor, value = growth[j], targets[j]
-        for i in range(slots):
-            value[i] *= invested[i] * factor[i]
-            new_equities[i] += value[i]
-            factor[i] -= 1.0
-    for j in range(n + 1):
-        h, value = weights[j], targets[j]
-        for i in range(slots):
-            h[i] = value[i] / max(new_equities[i], FLOOR) if moves[i] else h[i]
-            value[i] = h[i]
-    for i in range(slots):
-        out[REWARD, i] = max(new_equities[i], FLOOR) / equities[i] if moves[i] else 1.0
-        new_equities[i] = new_equities[i] if moves[i] else equities[i]
-        turnover[i] = turnover[i] if moves[i] else 0.0
-        cost[i] = cost[i] if moves[i] else 0.0
-        equities[i] = new_equities[i]
-        out[VALUE, i] = params[CAPITAL] * new_equities[i]
-        out[OUT_DT, i] = params[DT]
-        flags[0, i] = moves[i] and new_equities[i] <= params[RUIN]
         clock[ROW, i] += moves[i]
+        flags[0, i] = moves[i] and equities[i] <= params[RUIN]
         flags[1, i] = not frozen[i] and clock[ROW, i] >= clock[LAST_ROW, i]
-    for i in range(slots):
-        out[REWARD, i] = math.log(out[REWARD, i])
+        out[VALUE, i] = params[CAPITAL] * equities[i]
+        out[OUT_DT, i] = params[DT]
     if simulated:
-        turn(shocks, moves, returns, clock, seen_returns.shape[1])
+        turn(log_returns, moves, returns, clock, seen_returns.shape[1])
     observe(every, returns, weights, clock, simulated, seen_returns, seen_weights)
     return -1
 

@@ -137,12 +137,18 @@ class PortfolioSlots:
         n, n_assets = len(self.every), self.shape[1]
         weights, asset_returns = np.empty((n_assets + 1, n)), np.empty((n_assets, n))
         seen = self.new_observations()
+        log_returns = factors = shocks
+        if self.simulated:
+            pk.simulate.compiled(log_returns, *blocks)
+            with np.errstate(over="ignore"):  # looked at below
+                factors = np.exp(log_returns)  # in wide words, which the function of the kernels' language is not
         bad = pk.advance.compiled(
             self.every,
             actions,
             frozen,
             *blocks,
-            shocks,
+            log_returns,
+            factors,
             self.prices,
             self.returns,
             self.equity,
