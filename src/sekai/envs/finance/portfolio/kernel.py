@@ -341,7 +341,7 @@ def advance(
     for i in range(slots):
         clock[ROW, i] += moves[i]
         flags[0, i] = moves[i] and equities[i] <= params[RUIN]
-        flags[1, i] = not frozen[i] and clock[ROW, i] >= clock[LAST_ROW, i]
+        flags[1, i] = clock[ROW, i] >= clock[LAST_ROW, i]
         out[VALUE, i] = params[CAPITAL] * equities[i]
         out[OUT_DT, i] = params[DT]
     if simulated:
