@@ -329,6 +329,14 @@ def test_growth_beyond_the_floats_names_the_first_slot_that_steps_and_nothing_mo
     assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
 
 
+@pytest.mark.parametrize("grow", [pk.grow, pk.grow.compiled], ids=["python", "machine"])
+def test_growth_of_slots_that_do_not_move_is_not_looked_at(grow: Any) -> None:
+    factors, growth = np.array([[1.0, np.inf], [1.5, 1.0], [0.0, 2.0]]), np.empty((2, 3))
+    assert grow(factors, np.array([False, True, False]), growth) == -1
+    assert growth.tolist() == [[1.0, 1.5, 1.0], [1.0, 1.0, 1.0]]
+    assert grow(factors, np.array([False, True, True]), growth) == 2
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("market", [{"n_assets": 3, "episode_length": 9}, PORTFOLIO], ids=["simulated", "history"])
 def test_the_checker_of_this_package_accepts_it(mode: str, market: dict[str, Any]) -> None:
