@@ -287,6 +287,12 @@ def test_ruin_terminates_and_the_last_log_reward_stops_at_the_floor() -> None:
     assert np.isfinite(results[0].observation["weights"]).all()
 
 
+def test_less_than_the_floor_counts_as_nothing() -> None:
+    results = run(on_moves([1e-9], [1.0]), [[1.0, 0.0]] * 2)
+    assert len(results) == 1 and results[0].terminated
+    assert results[0].info["equity"] == pytest.approx(1e-9) and results[0].reward == math.log(1e-8)
+
+
 def test_a_debt_is_reported_and_rewarded_as_the_floor() -> None:
     (result,) = run(on_moves([3.0], allow_short=True), [[-1.0]])  # 2 - 3
     assert result.info["equity"] == -1.0 and result.reward == math.log(1e-8)

@@ -14,6 +14,7 @@ import pytest
 
 import sekai
 from sekai.envs.finance import PortfolioEnv, TradingEnv
+from sekai.envs.finance.portfolio import kernel as pk
 from sekai.errors import InvalidAction, ResetRequired
 from sekai.finance import FixedStart, MarketData, ProportionalCost, SequentialStart
 from sekai.testing import check_env
@@ -230,12 +231,16 @@ def test_numbers_of_every_kind_are_actions(action: Any) -> None:
     assert env.step(action).info["weights"].tolist() == [1, 0, 0, 0]
 
 
-def test_the_action_of_the_caller_is_left_alone() -> None:
+def test_an_array_of_any_kind_is_left_alone_and_compiles_nothing_anew() -> None:
     env = PortfolioEnv(**PORTFOLIO)
     env.reset(options={"start": 10})
-    action = np.array([1, 1, 1, 1], np.float32)
-    env.step(action)
-    assert action.tolist() == [1, 1, 1, 1]
+    env.step(EVEN)
+    known = len(pk.advance.compiled.signatures), len(pk.first_outside.compiled.signatures)
+    strided, fixed = np.ones(8, np.float32)[::2], np.ones(4, np.float32)
+    fixed.flags.writeable = False
+    for action in (strided, fixed, fixed[::-1], fixed.astype(np.float64)):
+        assert env.step(action).info["weights"].max() < 0.3 and action.tolist() == [1, 1, 1, 1]
+    assert (len(pk.advance.compiled.signatures), len(pk.first_outside.compiled.signatures)) == known
 
 
 # ---- options and samplers -------------------------------------------------------------------------
@@ -281,6 +286,7 @@ def test_windows_come_from_the_very_sampler_that_is_given() -> None:
     env = PortfolioEnv(**PORTFOLIO, sampler=sampler)
     assert [env.reset().info["timestamp"] for _ in range(3)] == [10, 31, 52]
     assert sampler.sample(np.random.default_rng(0), 148, 21) == 63
+    assert env.reset(seed=0).info["timestamp"] == 10  # a seed restarts it
     with pytest.raises(ValueError, match=r"0 to 147 \(the history has 148 windows"):
         PortfolioEnv(**PORTFOLIO, sampler=FixedStart(148)).reset()
 

@@ -240,6 +240,8 @@ def test_results_are_never_overwritten() -> None:
         observations = vec.reset(seed=0).observations
         kept = list(observations.values())
         copies = [array.copy() for array in kept]
+        kept += [vec.equity, vec.weights, vec.portfolio_value, vec.timestamp]
+        copies += [array.copy() for array in kept[len(copies) :]]
         rng = np.random.default_rng(0)
         for _ in range(30):
             result = vec.step(actions_of(rng, vec))
@@ -251,6 +253,16 @@ def test_results_are_never_overwritten() -> None:
         result.observations["returns"][:] = 7.0
         after = vec.step(np.ones((3, 4)))
         assert after.observations["returns"].max() < 7.0 and after.infos[0]["turnover"] < 3.0
+
+
+def test_a_batch_of_actions_in_any_memory_order_compiles_nothing_anew() -> None:
+    vec = PortfolioVecEnv(3, **PORTFOLIO)
+    vec.reset(seed=0)
+    vec.step(np.ones((3, 4), np.float32))
+    known = len(pk.advance.compiled.signatures), len(pk.first_outside.compiled.signatures)
+    for dtype in (np.float32, np.float64, np.int64):
+        vec.step(np.ones((4, 3), dtype).T)
+    assert (len(pk.advance.compiled.signatures), len(pk.first_outside.compiled.signatures)) == known
 
 
 def test_an_observation_is_handed_out_once() -> None:
@@ -329,12 +341,17 @@ def test_growth_beyond_the_floats_names_the_first_slot_that_steps_and_nothing_mo
     assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
 
 
-@pytest.mark.parametrize("grow", [pk.grow, pk.grow.compiled], ids=["python", "machine"])
-def test_growth_of_slots_that_do_not_move_is_not_looked_at(grow: Any) -> None:
-    factors, growth = np.array([[1.0, np.inf], [1.5, 1.0], [0.0, 2.0]]), np.empty((2, 3))
-    assert grow(factors, np.array([False, True, False]), growth) == -1
-    assert growth.tolist() == [[1.0, 1.5, 1.0], [1.0, 1.0, 1.0]]
-    assert grow(factors, np.array([False, True, True]), growth) == 2
+@pytest.mark.parametrize("simulate", [pk.simulate, pk.simulate.compiled], ids=["python", "machine"])
+def test_shocks_of_slots_that_do_not_move_are_not_looked_at(simulate: Any) -> None:
+    template = PortfolioVecEnv(1, n_assets=2, mu=0.5, sigma=1.0, dt=1.0).template  # log return = shock
+    clock = np.zeros((pk.CLOCK_ROWS, 3), int)
+    clock[pk.LAST_ROW] = [9, 9, 0]  # the last slot is at its end
+    shocks = np.array([[800.0, 1.0], [2.0, 3.0], [-800.0, 1.0]])
+    moving = shocks.copy()
+    assert simulate(shocks, np.array([True, False, False]), clock, *template._blocks) == -1
+    assert shocks.tolist() == [[0.0, 0.0], [2.0, 3.0], [0.0, 0.0]]
+    clock[pk.LAST_ROW] = 9
+    assert simulate(moving, np.array([True, False, False]), clock, *template._blocks) == 2
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -311,9 +311,8 @@ class PortfolioEnv(ParameterEnv):
             if given.dtype != np.float32:
                 with np.errstate(over="ignore"):
                     given = given.astype(np.float32)
-            batch = given.reshape(1, -1)
-            if pk.first_outside.compiled(batch, self._frozen, self._low) < 0:
-                self._action[:] = batch
+            self._action[0] = given  # machine code is compiled for arrays of one kind, and that of the caller may vary
+            if pk.first_outside.compiled(self._action, self._low) < 0:
                 return
         raise InvalidAction(f"The action is {action!r}; expected a member of {self.action_space}.")
 

@@ -50,16 +50,17 @@ ROW, LAST_ROW, HEAD, CLOCK_ROWS = range(4)
 REWARD, OUT_EQUITY, VALUE, TURNOVER, COST, OUT_DT, OUT_ROWS = range(7)
 
 FLOOR = 1e-8  # of the equity at the start: what is left counts as nothing, and the log reward stops here
+STEEPEST = 700.0  # log return: the exponential of a larger one leaves the range of floats at 709
 
 
 @kernel
-def first_outside(actions: Any, frozen: Any, low: float) -> int:
-    """The first slot, frozen ones apart, with an entry of its action not in `[low, 1]`; -1 if there is none."""
+def first_outside(actions: Any, low: float) -> int:
+    """The first slot with an entry of its action not in `[low, 1]`; -1 if there is none."""
     for i in range(actions.shape[0]):
         outside = False
         for j in range(actions.shape[1]):
             outside |= not (actions[i, j] >= low and actions[i, j] <= 1.0)
-        if outside and not frozen[i]:
+        if outside:
             return i
     return -1
 
@@ -198,7 +199,7 @@ def take_over(moves: Any, equities: Any, weights: Any, values: Any, out: Any) ->
 
 
 @kernel
-def simulate(shocks: Any, params: Any, assets: Any) -> None:
+def correlate(shocks: Any, params: Any, assets: Any) -> None:
     """Turn shocks into log returns of correlated geometric Brownian motions over one bar, in place.
 
     `r = (mu - sigma^2 / 2) dt + sigma sqrt(dt) z`, with `z = F e` clipped to `[-CLIP, CLIP]`, `F F'` the correlations.
@@ -217,20 +218,20 @@ def simulate(shocks: Any, params: Any, assets: Any) -> None:
 
 
 @kernel
-def grow(factors: Any, moves: Any, growth: Any) -> int:
-    """Write the simulated factors of growth `(N, n)` into `growth` `(n, N)`, 1 where a slot does not move.
+def simulate(shocks: Any, frozen: Any, clock: Any, params: Any, assets: Any) -> int:
+    """Turn the shocks of a step `(N, n)` into log returns, in place, 0 where a slot does not move.
 
     Returns:
-        -1, or the first slot that moves and whose growth left the range of floats.
+        -1, or the first slot with a log return beyond `STEEPEST`.
     """
-    for i in range(factors.shape[0]):
-        good = True
-        for j in range(factors.shape[1]):
-            factor = factors[i, j]
-            growth[j, i] = factor if moves[i] else 1.0
-            good &= factor > 0.0 and factor < math.inf
-        if not good and moves[i]:
-            return i
+    correlate(shocks, params, assets)
+    for i in range(shocks.shape[0]):
+        moves = not frozen[i] and clock[ROW, i] < clock[LAST_ROW, i]
+        for j in range(shocks.shape[1]):
+            if not moves:
+                shocks[i, j] = 0.0
+            elif abs(shocks[i, j]) > STEEPEST:
+                return i
     return -1
 
 
@@ -308,18 +309,15 @@ def advance(
     flags: Any,
     seen_returns: Any,
     seen_weights: Any,
-) -> int:
+) -> None:
     """Step every slot that is not frozen; write what it reports and observes, of all slots.
 
     Args:
         every: int64 `(N,)`, 0 to `N - 1`.
         actions: float32 `(N, n + 1)`, or `(N, n)` with short sales, inside the action space.
         frozen: bool `(N,)`, slots to leave as they are.
-        log_returns: float64 `(N, n)`, of this step; no rows for a history.
+        log_returns: float64 `(N, n)`, of this step, from `simulate`; no rows for a history.
         factors: their exponentials.
-
-    Returns:
-        -1, or the first slot whose simulated growth left the range of floats; then nothing has moved.
     """
     slots = frozen.shape[0]
     simulated = log_returns.shape[0] > 0
@@ -328,9 +326,9 @@ def advance(
     for i in range(slots):
         moves[i] = not frozen[i] and clock[ROW, i] < clock[LAST_ROW, i]
     if simulated:
-        bad = grow(factors, moves, asset_returns)
-        if bad >= 0:
-            return bad  # type: ignore[no-any-return]  # what a kernel returns
+        for i in range(slots):
+            for j in range(asset_returns.shape[0]):
+                asset_returns[j, i] = factors[i, j]
     else:
         look_up(prices, moves, clock[ROW], asset_returns)
 
@@ -347,7 +345,6 @@ def advance(
     if simulated:
         turn(log_returns, moves, returns, clock, seen_returns.shape[1])
     observe(every, returns, weights, clock, simulated, seen_returns, seen_weights)
-    return -1
 
 
 @kernel
@@ -390,7 +387,7 @@ def begin_simulated(
     """
     count, lookback, n = shocks.shape
     log_returns = shocks.reshape(count * lookback, n)
-    simulate(log_returns, params, assets)
+    correlate(log_returns, params, assets)
     for k in range(count):
         i = indices[k]
         place = head - lookback if head >= lookback else head + lookback

@@ -128,6 +128,10 @@ class PortfolioSlots:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], dict[str, NDArray[np.float32]]]:
         """Step all slots; see `portfolio.kernel.advance`.
 
+        Args:
+            actions, frozen, blocks, out, flags: see there.
+            shocks: `(N, n)`, standard normal, overwritten; `no_shocks` for a history.
+
         Returns:
             Weights `(N, n + 1)`, returns of the assets `(N, n)` and observations, new arrays.
 
@@ -139,10 +143,14 @@ class PortfolioSlots:
         seen = self.new_observations()
         log_returns = factors = shocks
         if self.simulated:
-            pk.simulate.compiled(log_returns, *blocks)
-            with np.errstate(over="ignore"):  # looked at below
-                factors = np.exp(log_returns)  # in wide words, which the function of the kernels' language is not
-        bad = pk.advance.compiled(
+            bad = pk.simulate.compiled(shocks, frozen, self.clock, *blocks)
+            if bad >= 0:
+                raise FloatingPointError(
+                    f"A simulated price of sub-env {bad} left the range of floats in one step; lower mu or sigma, or "
+                    "set shock_clip."
+                )
+            factors = np.exp(log_returns)  # here, since it runs in wide words, and that of a kernel does not
+        pk.advance.compiled(
             self.every,
             actions,
             frozen,
@@ -161,11 +169,6 @@ class PortfolioSlots:
             seen["returns"],
             seen["weights"],
         )
-        if bad >= 0:
-            raise FloatingPointError(
-                f"A simulated price of sub-env {bad} left the range of floats in one step; lower mu or sigma, or set "
-                "shock_clip."
-            )
         return weights.T, asset_returns.T, seen
 
     @property

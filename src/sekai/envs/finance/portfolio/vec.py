@@ -146,7 +146,7 @@ class PortfolioVecEnv(FinanceVecEnv):
         self._slots.observe(indices, out)
 
     def _check_actions(self, actions: NDArray[np.float32]) -> None:
-        bad = pk.first_outside.compiled(actions, self.frozen, self._template._low)
+        bad = pk.first_outside.compiled(actions, self._template._low)
         if bad >= 0:
             raise InvalidAction(
                 f"The action of sub-env {bad} is {actions[bad]}; expected a member of {self.action_space}."
