@@ -22,6 +22,7 @@ ALLOWED = (
     "A Box observation space maximum value is infinity",
     "For Box action spaces, we recommend using a symmetric and normalized space",
     "We recommend you to use a symmetric and normalized Box action space",
+    "Your observation returns has an unconventional shape",  # (lookback, n_assets) of Portfolio-v0
 )
 
 

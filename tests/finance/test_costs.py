@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sekai.finance import ProportionalCost
@@ -13,7 +14,7 @@ from sekai.finance.costs import as_cost_model, choose_cost_model
 def test_a_number_is_the_rate_of_a_proportional_cost() -> None:
     model = ProportionalCost(0.002)
     assert as_cost_model(0.002) == model and as_cost_model(model) is model
-    assert ProportionalCost(1).coefficients == (1.0,) and isinstance(ProportionalCost(1).rate, float)
+    assert ProportionalCost(1).rates(2).tolist() == [1.0, 1.0] and isinstance(ProportionalCost(1).rate, float)
 
 
 def test_one_of_the_two_arguments_is_chosen_and_ten_basis_points_without_either() -> None:
@@ -21,6 +22,16 @@ def test_one_of_the_two_arguments_is_chosen_and_ten_basis_points_without_either(
     assert choose_cost_model(0.0, None) == choose_cost_model(None, 0) == ProportionalCost(0.0)
     with pytest.raises(ValueError, match=r"transaction_cost=0.001 and cost_model=0.001 were both given"):
         choose_cost_model(0.001, 0.001)
+
+
+def test_every_asset_may_have_a_rate_of_its_own() -> None:
+    model = ProportionalCost([0.1, 0])
+    assert model.rate == (0.1, 0.0) and model == as_cost_model(np.array([0.1, 0.0])) and hash(model) is not None
+    assert model.rates(2).tolist() == [0.1, 0.0]
+    with pytest.raises(ValueError, match="cost_model has 2 rates; expected one for all, or 3"):
+        model.rates(3)
+    with pytest.raises(ValueError, match=r"transaction_cost\[1\] is -0.1"):
+        choose_cost_model([0.1, -0.1], None)
 
 
 @pytest.mark.parametrize(

@@ -38,14 +38,49 @@ def test_a_column_is_a_history() -> None:
     assert MarketData(np.ones((4, 1))).prices.shape == (4,)
 
 
+def test_columns_are_assets_and_returns_go_down_the_rows() -> None:
+    data = MarketData([[100, 1], [110, 1], [99, 2]], DAYS)
+    assert data.n_assets == 2 and data.prices.shape == (3, 2) and MarketData([1, 2]).n_assets == 1
+    # ln 1.1 and 0; ln 0.9 and ln 2
+    expected = [[0.0953102, 0.0], [-0.1053605, 0.6931472]]
+    np.testing.assert_allclose(data.log_returns, expected, atol=1e-7)
+    assert repr(data) == "MarketData(3 rows of 2 assets, 2020-01-02 to 2020-01-06)"
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_kernels_get_the_memory_of_the_history_row_after_row(order: Any) -> None:
+    data = MarketData(np.array([[1.0, 2.0], [3.0, 4.0]], order=order))
+    prices, returns = data.kernel_arrays
+    assert prices.tolist() == [1.0, 2.0, 3.0, 4.0] and returns.tolist() == data.log_returns.reshape(-1).tolist()
+    assert np.shares_memory(prices, data.prices) and np.shares_memory(returns, data.log_returns)
+
+
+def test_a_window_in_which_an_asset_is_not_listed_is_refused_with_row_and_column() -> None:
+    nan = np.nan
+    data = MarketData(
+        [[1.0, nan], [1.0, 1.0], [1.0, 1.0], [nan, 1.0]], np.arange("2020-01-01", "2020-01-05", dtype="M8[D]")
+    )
+    data.check_listed(1, 2)
+    data.check_listed([1, 2], [2, 2])
+    for first, last, place in (
+        (0, 2, r"\[0, 1\] \(2020-01-01"),
+        (1, 3, r"\[3, 0\] \(2020-01-04"),
+        ([1, 2], [1, 3], "3, 0"),
+    ):
+        with pytest.raises(ValueError, match=rf"prices.*{place}.*is NaN"):
+            data.check_listed(first, last)
+
+
 @pytest.mark.parametrize(
     ("prices", "error", "message"),
     [
         ([1.0, np.nan, 2.0], ValueError, r"prices\[1\] is nan; expected finite prices above 0, .*\(1 of 3 rows"),
         ([1.0, 2.0, 0.0], ValueError, r"prices\[2\] is 0.0"),
         ([1.0, -2.0, np.inf], ValueError, r"prices\[1\] is -2.0; .*\(2 of 3"),
+        ([[1.0, 2.0], [np.nan, -2.0]], ValueError, r"prices\[1, 1\] is -2.0; .*\(1 of 2 rows"),
         ([1.0], ValueError, "1 rows; expected at least 2"),
-        (np.ones((3, 2)), ValueError, r"shape \(3, 2\); expected \(T,\) or \(T, 1\)"),
+        (np.ones((3, 2, 1)), ValueError, r"shape \(3, 2, 1\); expected \(T,\), or \(T, N\)"),
+        (np.ones((3, 0)), ValueError, r"shape \(3, 0\)"),
         (5.0, ValueError, r"shape \(\)"),
         (["a", "b"], TypeError, "prices must be numbers"),
         ([1.0, 1e-310], ValueError, r"prices\[1\] is 1e-310; expected finite prices above 0, within"),
@@ -128,6 +163,12 @@ def test_one_array_makes_one_history_until_it_is_changed() -> None:
     prices[1] = 5.0
     second = shared_history(prices)
     assert second is not first and second.prices.tolist() == [1.0, 5.0, 3.0] and first.prices[1] == 2.0
+    several = np.array([[1.0, 2.0], [np.nan, 3.0]])
+    history = shared_history(several)
+    assert shared_history(several) is history
+    several.shape = (4, 1)
+    with pytest.raises(ValueError, match=r"prices\[2\] is nan"):
+        shared_history(several)  # one asset, listed throughout
 
 
 def test_a_shared_history_is_dropped_with_its_last_user() -> None:

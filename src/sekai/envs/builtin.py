@@ -21,6 +21,10 @@ OWN: dict[str, dict[str, Any]] = {
         "entry_point": "sekai.envs.finance.trading:TradingEnv",
         "vector_entry_point": "sekai.envs.finance.trading:TradingVecEnv",
     },
+    "Portfolio-v0": {
+        "entry_point": "sekai.envs.finance.portfolio:PortfolioEnv",
+        "vector_entry_point": "sekai.envs.finance.portfolio:PortfolioVecEnv",
+    },
 }
 
 for _id in CLASSIC_CONTROL:

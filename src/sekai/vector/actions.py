@@ -87,7 +87,7 @@ def _cast(space: gymnasium.Space[Any], actions: NDArray[Any]) -> NDArray[Any]:
     if problem is not None:
         raise InvalidAction(f"The action batch has dtype {actions.dtype}: {problem} (sub-env 0 is the first bad one).")
     with np.errstate(over="ignore"):
-        batch: NDArray[Any] = actions.astype(space.dtype)
+        batch: NDArray[Any] = actions.astype(space.dtype, order="C")
     if batch.dtype.kind != "f" and not (batch == actions).all():
         slot = int(np.flatnonzero((batch != actions).reshape(len(batch), -1).any(axis=1))[0])
         raise InvalidAction(f"The action of sub-env {slot} is {actions[slot]}, which {space.dtype} cannot hold.")

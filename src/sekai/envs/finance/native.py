@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from sekai.core.env import find_in
 from sekai.envs.finance.parameters import ParameterEnv
-from sekai.finance.samplers import EpisodeSampler, check_positions
+from sekai.envs.finance.windows import sampled_rows, start_row
+from sekai.finance.data import MarketData
+from sekai.finance.samplers import EpisodeSampler
 from sekai.seeding import VecSeed
 from sekai.vector import NativeVecEnv
 from sekai.vector.base import AutoresetOptions
@@ -76,24 +78,37 @@ class FinanceVecEnv(NativeVecEnv):
                     error.add_note(f"These are the options of sub-env {slot}.")
                     raise
 
-    def _sample_positions(
-        self, sampler: EpisodeSampler, slots: NDArray[np.intp], num_windows: int, episode_length: int
+    def _start_rows(
+        self, indices: NDArray[np.intp], options: list[dict[str, Any] | None], data: MarketData, num_windows: int
     ) -> NDArray[np.int64]:
-        """Positions of the next windows of `slots`, in slot order; every slot has a sampler of its own.
+        """Rows of the first decisions of `indices`, int64 `(len(indices),)`: what the options ask for, else sampled.
 
-        Args:
-            sampler: the sampler of the template; it is spawned, and itself left alone.
+        Samplers are asked in slot order; every slot has one of its own, spawned from the template's.
         """
+        lookback: int = self._template.lookback
+        sampler: EpisodeSampler = self._template.sampler
+        asked = [start_row(given, data, lookback, num_windows) for given in options]
+        rows = np.array([-1 if row is None else row for row in asked])
+        free = np.flatnonzero([row is None for row in asked])
+        if len(free):
+            positions = self._sample_positions(sampler, indices[free], num_windows)
+            rows[free] = sampled_rows(positions, data, lookback, num_windows, sampler)
+        return rows
+
+    def _sample_positions(
+        self, sampler: EpisodeSampler, slots: NDArray[np.intp], num_windows: int
+    ) -> NDArray[np.int64]:
         if self._spawned_from is not sampler:
             self._samplers = [sampler.spawn() for _ in range(self.num_envs)]
             self._spawned_from = sampler
         samplers = [self._samplers[slot] for slot in slots.tolist()]
-        first = samplers[0]
+        first, length = samplers[0], self._template.episode_length
+        positions: NDArray[np.int64]
         if all(other is first for other in samplers):
-            positions = first.sample_many(self.rng, len(samplers), num_windows, episode_length)
+            positions = first.sample_many(self.rng, len(samplers), num_windows, length)
         else:
-            positions = np.array([s.sample(self.rng, num_windows, episode_length) for s in samplers])
-        return check_positions(positions, num_windows, sampler)
+            positions = np.array([s.sample(self.rng, num_windows, length) for s in samplers])
+        return positions
 
     def _find(self, name: str) -> tuple[Any, Any]:
         """The template and its value for its arguments, this object and its value for everything else."""

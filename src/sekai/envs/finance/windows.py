@@ -1,14 +1,31 @@
-"""Windows of a history: how many there are, and where `options={"start": ...}` asks an episode to begin."""
+"""Windows of a history: how many there are, and where an episode begins."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sekai.finance.data import MarketData
+from sekai.finance.data import MarketData, shared_history
+from sekai.finance.samplers import EpisodeSampler, check_positions
 
 KNOWN_OPTIONS = ("start",)
+
+
+def history(prices: Any, data: Any) -> MarketData | None:
+    """The one of the two arguments that was given, as a history; None where neither was.
+
+    Raises:
+        TypeError, ValueError: both were given, or `data` is no `MarketData`.
+    """
+    if prices is not None and data is not None:
+        raise ValueError("prices and data were both given; expected one history, so leave one of them out.")
+    if data is not None and not isinstance(data, MarketData):
+        raise TypeError(
+            f"data is of type {type(data).__name__}; expected a MarketData. Bare prices are given as prices=."
+        )
+    return data if prices is None else shared_history(prices)
 
 
 def count_windows(data: MarketData, lookback: int, episode_length: int) -> int:
@@ -31,8 +48,8 @@ def start_row(options: dict[str, Any] | None, data: MarketData | None, lookback:
 
     Raises:
         TypeError: options that are no dict, or a start that is neither an int nor a date.
-        ValueError: an unknown key, a start outside the legal range (named in the message), or any start in a
-            simulated market.
+        ValueError: an unknown key, a start outside the legal range (named in the message) or whose window lacks a
+            price, or any start in a simulated market.
     """
     if options is None:
         return None
@@ -61,4 +78,19 @@ def start_row(options: dict[str, Any] | None, data: MarketData | None, lookback:
             f"{lookback} rows before it and the episode {len(data) - 1 - last} rows after it. Negative rows count "
             f"from the end of the {len(data)} rows."
         )
+    data.check_listed(counted - lookback, counted + len(data) - 1 - last)
     return counted
+
+
+def sampled_rows(
+    positions: NDArray[np.int64], data: MarketData, lookback: int, num_windows: int, sampler: EpisodeSampler
+) -> NDArray[np.int64]:
+    """Rows of the first decisions in the windows that `sampler` chose.
+
+    Raises:
+        TypeError: the positions are no integers.
+        ValueError: one of them is no legal position, or its window lacks a price.
+    """
+    rows = lookback + check_positions(positions, num_windows, sampler)
+    data.check_listed(rows - lookback, rows + len(data) - lookback - num_windows)
+    return rows

@@ -13,11 +13,11 @@ from sekai.envs.finance import checks
 from sekai.envs.finance.parameters import Fixed, Parameter, ParameterEnv
 from sekai.envs.finance.trading import kernel as tk
 from sekai.envs.finance.trading.slots import NO_SHOCKS, TradingSlots, parameter_block, price_error
-from sekai.envs.finance.windows import count_windows, start_row
+from sekai.envs.finance.windows import count_windows, history, sampled_rows, start_row
 from sekai.errors import InvalidAction, ResetRequired
 from sekai.finance.costs import as_cost_model, choose_cost_model
-from sekai.finance.data import MarketData, shared_history
-from sekai.finance.samplers import RandomStart, as_sampler, check_positions
+from sekai.finance.data import MarketData
+from sekai.finance.samplers import RandomStart, as_sampler
 from sekai.seeding import Seed, check_seed
 from sekai.spaces import Box, Discrete
 from sekai.spaces.checks import whole_number
@@ -120,7 +120,7 @@ class TradingEnv(ParameterEnv):
         cash_rate: float = 0.0,
         render_mode: str | None = None,
     ) -> None:
-        self._data = _history(prices, data)
+        self._data = _one_asset(history(prices, data))
         self._episode_length = whole_number("episode_length", episode_length, minimum=1)
         self._lookback = whole_number("lookback", lookback, minimum=1)
         self._execution = _check_execution(execution)
@@ -194,8 +194,7 @@ class TradingEnv(ParameterEnv):
     @property
     def transaction_cost(self) -> float:
         """Rate of the cost model, read-only."""
-        rate: float = self.cost_model.rate
-        return rate
+        return float(self.cost_model.rates(1)[0])
 
     @transaction_cost.setter
     def transaction_cost(self, value: Any) -> None:
@@ -259,8 +258,10 @@ class TradingEnv(ParameterEnv):
         else:
             if row is None:
                 position = self.sampler.sample(self.rng, self._num_windows, self._episode_length)
-                row = self._lookback + int(check_positions(np.array([position]), self._num_windows, self.sampler)[0])
-            slots.start(only, np.array([row]))
+                rows = sampled_rows(np.array([position]), self._data, self._lookback, self._num_windows, self.sampler)
+            else:
+                rows = np.array([row])
+            slots.start(only, rows)
         self._first_row = int(slots.clock[tk.ROW, 0])
         self._live = True
         observation = np.empty((1, self._lookback + 1), np.float32)
@@ -336,14 +337,13 @@ class TradingEnv(ParameterEnv):
         return index
 
 
-def _history(prices: Any, data: Any) -> MarketData | None:
-    if prices is not None and data is not None:
-        raise ValueError("prices and data were both given; expected one history, so leave one of them out.")
-    if data is not None and not isinstance(data, MarketData):
-        raise TypeError(
-            f"data is of type {type(data).__name__}; expected a MarketData. Bare prices are given as prices=."
+def _one_asset(data: MarketData | None) -> MarketData | None:
+    if data is not None and data.n_assets != 1:
+        raise ValueError(
+            f"The history has prices of {data.n_assets} assets; expected one, shape (T,): choose a column, or trade "
+            "all of them in Portfolio-v0."
         )
-    return data if prices is None else shared_history(prices)
+    return data
 
 
 def _check_execution(execution: Any) -> str:

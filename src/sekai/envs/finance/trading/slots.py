@@ -22,7 +22,7 @@ def parameter_block(parameters: Mapping[str, Any]) -> NDArray[np.float64]:
         ValueError: the cost rate times the largest exposure is not below 1, so that no trade reaches the target.
     """
     positions, dt, sigma = parameters["positions"], parameters["dt"], parameters["sigma"]
-    (rate,) = parameters["cost_model"].coefficients
+    (rate,) = parameters["cost_model"].rates(1)
     largest = max(map(abs, positions))
     if not rate * largest < 1:
         raise ValueError(

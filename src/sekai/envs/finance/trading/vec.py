@@ -11,7 +11,6 @@ from sekai.envs.finance.native import FinanceVecEnv
 from sekai.envs.finance.trading import kernel as tk
 from sekai.envs.finance.trading.env import Options, TradingEnv
 from sekai.envs.finance.trading.slots import NO_SHOCKS, TradingSlots, price_error
-from sekai.envs.finance.windows import start_row
 from sekai.errors import InvalidAction
 from sekai.finance.data import MarketData
 from sekai.vector.base import AutoresetOptions
@@ -135,19 +134,12 @@ class TradingVecEnv(FinanceVecEnv):
     def _reset_envs(self, indices: NDArray[np.intp], options: list[Options]) -> None:
         self._ready = None
         template, slots = self.template, self._slots
-        if slots.simulated:
+        data = template.data
+        if data is None:
             shocks = self.rng.standard_normal((len(indices), template.lookback))
             slots.start_simulated(indices, shocks, template._block, ~self.frozen)
-            return
-        rows = [start_row(given, template.data, template.lookback, template._num_windows) for given in options]
-        open_places = np.flatnonzero([row is None for row in rows])
-        starts = np.array([-1 if row is None else row for row in rows])
-        if len(open_places):
-            positions = self._sample_positions(
-                template.sampler, indices[open_places], template._num_windows, template.episode_length
-            )
-            starts[open_places] = template.lookback + positions
-        slots.start(indices, starts)
+        else:
+            slots.start(indices, self._start_rows(indices, options, data, template._num_windows))
 
     def _reset_infos(self, indices: NDArray[np.intp]) -> dict[str, Any]:
         return self._slots.infos(indices, self.template.dt)

@@ -1,0 +1,397 @@
+"""The dynamics of Portfolio-v0, once: the single environment runs them with one slot, the native one with `N`.
+
+Letters: `N` slots, `L` lookback, `n` risky assets, `T` rows of a history. All money is in units of the equity at the
+start of the episode, so that equity begins at 1. A weight is the value held over equity, negative for a short sale;
+cash is the last one, the rest. A slot is at row `t` with equity `E` and drifted weights `h`. A step
+
+1. reads target weights `w` off the action (`aim`),
+2. trades at the prices of row `t`, so that the weights *after the cost* are the targets (`trade`): equity `m E`,
+3. moves to row `t + 1`, where asset `i` is worth `y_i` times as much: `E' = m E (1 - sum w + sum w_i y_i)`, and the
+   weights drift to `m E w_i y_i / E'` (`hold`).
+
+Reward: `ln(E' / E)`. Cash earns nothing.
+
+Arrays, all C-contiguous; the rows of the blocks are named by the constants below:
+
+    params         (PARAMS,) float64
+    assets         (FACTOR + n, n) float64    parameters of each asset, then the factor of the correlations
+    prices         (T n,) float64             the history, row after row; empty in a simulated market
+    returns        (T n - n,) float32         its log returns; or (N 2L n,), rings `[slot, place, asset]`
+    equity         (N,) float64
+    weights        (n + 1, N) float64         drifted, cash last
+    clock          (CLOCK_ROWS, N) int64
+    out            (OUT_ROWS, N) float64      what a step reports
+    out_weights    (n + 1, N) float64         and asset_returns (n, N) float64, simple
+    flags          (2, N) bool                terminated, truncated
+    seen_returns   (N, L, n) float32          the observation: log returns, oldest first
+    seen_weights   (N, n + 1) float32         and the weights
+
+A simulated return stands twice in its ring, `L` places apart, so that the last `L` are always contiguous. The newest
+stands at place `clock[HEAD]`. Slots come last in most arrays, and innermost in most loops: without a branch on the slot
+these run in wide words, ten times as fast as asset by asset.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from sekai.core.kernels import kernel
+
+# params
+RUIN, CLIP, DT, CAPITAL, SHORT, PARAMS = range(6)
+# assets
+RATE, DRIFT, VOLATILITY, FACTOR = range(4)
+# clock
+ROW, LAST_ROW, HEAD, CLOCK_ROWS = range(4)
+# out
+REWARD, OUT_EQUITY, VALUE, TURNOVER, COST, OUT_DT, OUT_ROWS = range(7)
+
+FLOOR = 1e-8  # of the equity at the start: what is left counts as nothing, and the log reward stops here
+STEEPEST = 700.0  # log return: the exponential of a larger one leaves the range of floats at 709
+
+
+@kernel
+def first_outside(actions: Any, low: float) -> int:
+    """The first slot with an entry of its action not in `[low, 1]`; -1 if there is none."""
+    for i in range(actions.shape[0]):
+        outside = False
+        for j in range(actions.shape[1]):
+            outside |= not (actions[i, j] >= low and actions[i, j] <= 1.0)
+        if outside:
+            return i
+    return -1
+
+
+@kernel
+def aim(actions: Any, short: bool, targets: Any) -> None:
+    """Write the target weights `(n + 1, N)`, cash last, that the actions stand for.
+
+    Of weights of all assets and cash, at least 0: each over their sum; all of them 0 is all cash. With short sales, of
+    weights of the risky assets: each as it is, or over the sum of their sizes where that is above 1; cash is the rest.
+    """
+    slots, entries = actions.shape
+    cash = targets[targets.shape[0] - 1]
+    total = np.zeros(slots)
+    for i in range(slots):
+        for j in range(entries):
+            targets[j, i] = actions[i, j]
+            total[i] += abs(targets[j, i])
+    for i in range(slots):
+        if short:
+            cash[i] = 1.0
+            total[i] = max(total[i], 1.0)
+        elif total[i] == 0.0:
+            cash[i] = 1.0
+            total[i] = 1.0
+    for j in range(entries):
+        target = targets[j]
+        for i in range(slots):
+            target[i] /= total[i]
+        if short:
+            for i in range(slots):
+                cash[i] -= target[i]
+
+
+@kernel
+def remaining(held: Any, targets: Any, rates: Any, left: Any) -> None:
+    """Fraction `m` of equity that is left after trading from `held` to `targets`: `m = 1 - sum c_j |m w_j - h_j|`.
+
+    The right side less the left falls in `m` and is concave, so that Newton's method from 1 comes down to the root: a
+    turn solves the equation for the buys and sales of the turn before, and the root is reached when these stay.
+
+    Args:
+        held: `h`, weights before the trade, `(n, N)`; cash may follow, and costs nothing.
+        targets: `w`, weights after it, likewise.
+        rates: `c`, `(n,)`; `sum c_j |w_j| < 1`.
+        left: `(N,)`, becomes `m`: at most 1, and at most 0 where `sum c_j |h_j|` is at least 1, so that leaving what
+            is held takes all equity.
+    """
+    slots = left.shape[0]
+    above, below = np.empty(slots), np.empty(slots)
+    left[:] = 1.0
+    for _ in range(rates.shape[0] + 2):  # each turn but the last changes a purchase into a sale, in some slot
+        above[:] = 1.0
+        below[:] = 1.0
+        for j in range(rates.shape[0]):
+            rate, h, w = rates[j], held[j], targets[j]
+            for i in range(slots):
+                signed_rate = rate if left[i] * w[i] - h[i] > 0.0 else -rate
+                above[i] += signed_rate * h[i]
+                below[i] += signed_rate * w[i]
+        moved = False
+        for i in range(slots):
+            lower = above[i] / below[i]
+            moved |= lower < left[i]
+            left[i] = lower if lower < left[i] else left[i]
+        if not moved:
+            break
+
+
+@kernel
+def trade(held: Any, targets: Any, rates: Any, turnover: Any, cost: Any) -> None:
+    """Write the turnover and the cost of trading from `held` to `targets`, fractions of the equity before.
+
+    Who has sold short so much that the cost of covering takes all equity covers, whatever the targets, which are then
+    overwritten.
+    """
+    n, slots = rates.shape[0], cost.shape[0]
+    left = np.empty(slots)
+    remaining(held, targets, rates, left)
+    for i in range(slots):
+        if left[i] <= 0.0:
+            targets[:, i] = 0.0
+            targets[n, i] = 1.0
+    turnover[:] = 0.0
+    cost[:] = 0.0
+    for j in range(n):
+        rate, h, w = rates[j], held[j], targets[j]
+        for i in range(slots):
+            size = abs(left[i] * w[i] - h[i])
+            turnover[i] += size
+            cost[i] += rate * size
+
+
+@kernel
+def hold(equities: Any, cost: Any, growth: Any, targets: Any, new_equities: Any) -> None:
+    """Pay the cost and let the prices move.
+
+    The targets become the values held after the move, the growth becomes simple returns, and the new equities are
+    written.
+    """
+    n, slots = growth.shape
+    invested, cash = np.empty(slots), targets[n]
+    for i in range(slots):
+        invested[i] = equities[i] * (1.0 - cost[i])
+        cash[i] *= invested[i]
+        new_equities[i] = cash[i]
+    for j in range(n):
+        factor, value = growth[j], targets[j]
+        for i in range(slots):
+            value[i] *= invested[i] * factor[i]
+            new_equities[i] += value[i]
+            factor[i] -= 1.0
+
+
+@kernel
+def take_over(moves: Any, equities: Any, weights: Any, values: Any, out: Any) -> None:
+    """Make the new equities and values the state of the slots that move, and the report of all slots.
+
+    The values become weights.
+    """
+    reward, new_equities, turnover, cost = out[REWARD], out[OUT_EQUITY], out[TURNOVER], out[COST]
+    for j in range(weights.shape[0]):
+        weight, value = weights[j], values[j]
+        for i in range(equities.shape[0]):
+            weight[i] = value[i] / max(new_equities[i], FLOOR) if moves[i] else weight[i]
+            value[i] = weight[i]
+    for i in range(equities.shape[0]):
+        reward[i] = max(new_equities[i], FLOOR) / equities[i] if moves[i] else 1.0
+        equities[i] = new_equities[i] if moves[i] else equities[i]
+        new_equities[i] = equities[i]
+        turnover[i] = turnover[i] if moves[i] else 0.0
+        cost[i] = cost[i] if moves[i] else 0.0
+    # in a loop of its own: between the other lines the call costs three times as much
+    for i in range(equities.shape[0]):
+        reward[i] = math.log(reward[i])
+
+
+@kernel
+def correlate(shocks: Any, params: Any, assets: Any) -> None:
+    """Turn shocks into log returns of correlated geometric Brownian motions over one bar, in place.
+
+    `r = (mu - sigma^2 / 2) dt + sigma sqrt(dt) z`, with `z = F e` clipped to `[-CLIP, CLIP]`, `F F'` the correlations.
+
+    Args:
+        shocks: float64 `(K, n)`, independent and standard normal: `e`.
+    """
+    n = shocks.shape[1]
+    clip = params[CLIP]
+    for i in range(shocks.shape[0]):
+        for j in range(n - 1, -1, -1):  # from the last on: the others still need the shocks before them
+            shock = 0.0
+            for k in range(j + 1):
+                shock += assets[FACTOR + j, k] * shocks[i, k]
+            shocks[i, j] = assets[DRIFT, j] + assets[VOLATILITY, j] * min(max(shock, -clip), clip)
+
+
+@kernel
+def simulate(shocks: Any, frozen: Any, clock: Any, params: Any, assets: Any) -> int:
+    """Turn the shocks of a step `(N, n)` into log returns, in place, 0 where a slot does not move.
+
+    Returns:
+        -1, or the first slot with a log return beyond `STEEPEST`.
+    """
+    correlate(shocks, params, assets)
+    for i in range(shocks.shape[0]):
+        moves = not frozen[i] and clock[ROW, i] < clock[LAST_ROW, i]
+        for j in range(shocks.shape[1]):
+            if not moves:
+                shocks[i, j] = 0.0
+            elif abs(shocks[i, j]) > STEEPEST:
+                return i
+    return -1
+
+
+@kernel
+def look_up(prices: Any, moves: Any, rows: Any, growth: Any) -> None:
+    """Write the growth of the prices from each row to the next into `growth` `(n, N)`, 1 where a slot does not move."""
+    n = growth.shape[0]
+    for i in range(growth.shape[1]):
+        for j in range(n):
+            growth[j, i] = prices[(rows[i] + 1) * n + j] / prices[rows[i] * n + j] if moves[i] else 1.0
+
+
+@kernel
+def keep_returns(returns: Any, slot: int, head: int, lookback: int, log_returns: Any, row: int) -> None:
+    """Write a row of simulated returns into the ring of a slot, twice."""
+    n = log_returns.shape[1]
+    first = (slot * 2 * lookback + head) * n
+    second = first + (lookback if head < lookback else -lookback) * n
+    for j in range(n):
+        value = log_returns[row, j]
+        returns[first + j] = value
+        returns[second + j] = value
+
+
+@kernel
+def turn(log_returns: Any, moves: Any, returns: Any, clock: Any, lookback: int) -> None:
+    """Write the newest log returns `(N, n)` into the rings of the slots that move."""
+    for i in range(moves.shape[0]):
+        if moves[i]:
+            head = clock[HEAD, i] + 1
+            if head == 2 * lookback:
+                head = 0
+            clock[HEAD, i] = head
+            keep_returns(returns, i, head, lookback, log_returns, i)
+
+
+@kernel
+def observe(
+    indices: Any, returns: Any, weights: Any, clock: Any, simulated: bool, seen_returns: Any, seen_weights: Any
+) -> None:
+    """Write the observations of the slots in `indices` into their rows."""
+    lookback, n = seen_returns.shape[1:]
+    flat = seen_returns.reshape(seen_returns.shape[0], lookback * n)
+    for k in range(indices.shape[0]):
+        i = indices[k]
+        if simulated:
+            head = clock[HEAD, i]
+            end = i * 2 * lookback + (head if head >= lookback else head + lookback) + 1
+        else:
+            end = clock[ROW, i]
+        row, window = flat[i], returns[(end - lookback) * n : end * n]
+        for j in range(lookback * n):  # over slices: no check for negative places, and copied in wide words
+            row[j] = window[j]
+        for j in range(n + 1):
+            seen_weights[i, j] = weights[j, i]
+
+
+@kernel
+def advance(
+    every: Any,
+    actions: Any,
+    frozen: Any,
+    params: Any,
+    assets: Any,
+    log_returns: Any,
+    factors: Any,
+    prices: Any,
+    returns: Any,
+    equities: Any,
+    weights: Any,
+    clock: Any,
+    out: Any,
+    out_weights: Any,
+    asset_returns: Any,
+    flags: Any,
+    seen_returns: Any,
+    seen_weights: Any,
+) -> None:
+    """Step every slot that is not frozen; write what it reports and observes, of all slots.
+
+    Args:
+        every: int64 `(N,)`, 0 to `N - 1`.
+        actions: float32 `(N, n + 1)`, or `(N, n)` with short sales, inside the action space.
+        frozen: bool `(N,)`, slots to leave as they are.
+        log_returns: float64 `(N, n)`, of this step, from `simulate`; no rows for a history.
+        factors: their exponentials.
+    """
+    slots = frozen.shape[0]
+    simulated = log_returns.shape[0] > 0
+    # a slot whose end the caller never learned of, interrupted in between, has no row to go to
+    moves = np.empty(slots, np.bool_)
+    for i in range(slots):
+        moves[i] = not frozen[i] and clock[ROW, i] < clock[LAST_ROW, i]
+    if simulated:
+        for i in range(slots):
+            for j in range(asset_returns.shape[0]):
+                asset_returns[j, i] = factors[i, j]
+    else:
+        look_up(prices, moves, clock[ROW], asset_returns)
+
+    aim(actions, params[SHORT] != 0.0, out_weights)
+    trade(weights, out_weights, assets[RATE], out[TURNOVER], out[COST])
+    hold(equities, out[COST], asset_returns, out_weights, out[OUT_EQUITY])
+    take_over(moves, equities, weights, out_weights, out)
+    for i in range(slots):
+        clock[ROW, i] += moves[i]
+        flags[0, i] = moves[i] and equities[i] <= params[RUIN]
+        flags[1, i] = clock[ROW, i] >= clock[LAST_ROW, i]
+        out[VALUE, i] = params[CAPITAL] * equities[i]
+        out[OUT_DT, i] = params[DT]
+    if simulated:
+        turn(log_returns, moves, returns, clock, seen_returns.shape[1])
+    observe(every, returns, weights, clock, simulated, seen_returns, seen_weights)
+
+
+@kernel
+def place_in_cash(i: int, row: int, head: int, episode_length: int, equities: Any, weights: Any, clock: Any) -> None:
+    """Put slot `i` at the start of an episode: all in cash, equity 1."""
+    equities[i] = 1.0
+    weights[:, i] = 0.0
+    weights[-1, i] = 1.0
+    clock[ROW, i] = row
+    clock[LAST_ROW, i] = row + episode_length
+    clock[HEAD, i] = head
+
+
+@kernel
+def begin(indices: Any, rows: Any, episode_length: int, equities: Any, weights: Any, clock: Any) -> None:
+    """Start episodes on a history: slot `indices[k]` decides first at `rows[k]`; both int64 `(K,)`."""
+    for k in range(indices.shape[0]):
+        place_in_cash(indices[k], rows[k], 0, episode_length, equities, weights, clock)
+
+
+@kernel
+def begin_simulated(
+    indices: Any,
+    shocks: Any,
+    head: int,
+    episode_length: int,
+    params: Any,
+    assets: Any,
+    returns: Any,
+    equities: Any,
+    weights: Any,
+    clock: Any,
+) -> None:
+    """Start episodes on simulated histories: `L` rows of shocks per slot lead to row `L`.
+
+    Args:
+        indices: int64 `(K,)`, slots.
+        shocks: float64 `(K, L, n)`, standard normal, becomes log returns.
+        head: place in the rings for the returns into row `L`.
+    """
+    count, lookback, n = shocks.shape
+    log_returns = shocks.reshape(count * lookback, n)
+    correlate(log_returns, params, assets)
+    for k in range(count):
+        i = indices[k]
+        place = head - lookback if head >= lookback else head + lookback
+        for j in range(lookback):
+            place = place + 1 if place + 1 < 2 * lookback else 0
+            keep_returns(returns, i, place, lookback, log_returns, k * lookback + j)
+        place_in_cash(i, lookback, head, episode_length, equities, weights, clock)

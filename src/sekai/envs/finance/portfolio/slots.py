@@ -1,0 +1,193 @@
+"""The state of `N` slots of Portfolio-v0, and the kernel calls that change it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.envs.finance.portfolio import kernel as pk
+from sekai.envs.finance.portfolio.market import factor, spread
+from sekai.finance.data import MarketData
+
+#: params and assets, see `portfolio.kernel`
+Blocks = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+def parameter_blocks(parameters: Mapping[str, Any], n_assets: int, allow_short: bool) -> Blocks:
+    """The parameters as the kernel reads them, `(PARAMS,)` and `(FACTOR + n, n)`; see `portfolio.kernel`.
+
+    Raises:
+        ValueError: numbers of another count than there are assets, a cost rate of 1 or more (no trade could pay it),
+            correlations that no assets have, or a drift or volatility out of range.
+    """
+    dt = parameters["dt"]
+    mu, sigma = (spread(name, parameters[name], n_assets) for name in ("mu", "sigma"))
+    rates = parameters["cost_model"].rates(n_assets)
+    if not rates.max() < 1:
+        raise ValueError(
+            f"cost_model has the rate {rates.max()}; expected less than 1, or no trade could pay its cost."
+        )
+    params = np.empty(pk.PARAMS)
+    params[pk.RUIN] = max(parameters["ruin_fraction"], pk.FLOOR)
+    params[pk.CLIP] = math.inf if parameters["shock_clip"] is None else parameters["shock_clip"]
+    params[pk.DT] = dt
+    params[pk.CAPITAL] = parameters["capital"]
+    params[pk.SHORT] = allow_short
+    assets = np.empty((pk.FACTOR + n_assets, n_assets))
+    assets[pk.RATE] = rates
+    with np.errstate(over="ignore", invalid="ignore"):
+        assets[pk.DRIFT] = (mu - 0.5 * sigma * sigma) * dt
+        assets[pk.VOLATILITY] = sigma * math.sqrt(dt)
+    assets[pk.FACTOR :] = factor("corr", parameters["corr"], n_assets)
+    if not np.isfinite(assets[[pk.DRIFT, pk.VOLATILITY]]).all():
+        raise ValueError(f"mu={mu}, sigma={sigma} and dt={dt} leave the range of floats; lower them.")
+    return params, assets
+
+
+class PortfolioSlots:
+    """State of `num_slots` slots, as arrays for the kernels.
+
+    Args:
+        num_slots: `N`.
+        data: the history; None for a simulated market.
+        n_assets: risky assets, `n`.
+        lookback: rows of returns in an observation, `L`.
+        episode_length: steps of an episode.
+
+    Attributes:
+        every: int64 `(N,)`, the indices of all slots.
+        equity, weights, clock, prices, returns: see `portfolio.kernel`.
+        simulated: whether there is no history.
+        shape: `(L, n)`.
+    """
+
+    def __init__(
+        self, num_slots: int, data: MarketData | None, n_assets: int, lookback: int, episode_length: int
+    ) -> None:
+        self.episode_length = episode_length
+        self.simulated = data is None
+        self.shape = lookback, n_assets
+        self.every = np.arange(num_slots)
+        self.timestamps = None if data is None else data.timestamps
+        self.equity = np.zeros(num_slots)
+        self.weights = np.zeros((n_assets + 1, num_slots))
+        self.clock = np.zeros((pk.CLOCK_ROWS, num_slots), np.int64)
+        self.no_shocks = np.empty((0, n_assets))
+        if data is None:
+            self.prices = np.empty(0)
+            self.returns = np.zeros(num_slots * 2 * lookback * n_assets, np.float32)
+        else:
+            self.prices, self.returns = data.kernel_arrays
+
+    def start(self, indices: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
+        """Begin episodes on the history, at `rows`."""
+        pk.begin.compiled(indices, rows, self.episode_length, self.equity, self.weights, self.clock)
+
+    def start_simulated(
+        self, indices: NDArray[np.int64], shocks: NDArray[np.float64], blocks: Blocks, running: NDArray[np.bool_]
+    ) -> None:
+        """Begin episodes on simulated histories.
+
+        Args:
+            indices: `(K,)`, slots.
+            shocks: `(K, L, n)`, overwritten.
+            blocks: the parameters.
+            running: bool `(N,)`, slots that took part in the latest step: the others fall into step with them.
+        """
+        head = int(self.clock[pk.HEAD, running.argmax()]) if running.any() else 0
+        pk.begin_simulated.compiled(
+            indices, shocks, head, self.episode_length, *blocks, self.returns, self.equity, self.weights, self.clock
+        )
+
+    def new_observations(self) -> dict[str, NDArray[np.float32]]:
+        """Memory for the observations of all slots."""
+        n = len(self.every)
+        return {
+            "returns": np.empty((n, *self.shape), np.float32),
+            "weights": np.empty((n, self.shape[1] + 1), np.float32),
+        }
+
+    def observe(self, indices: NDArray[np.int64], out: dict[str, NDArray[np.float32]]) -> None:
+        """Write the observations of the slots in `indices` into the batch `out`."""
+        pk.observe.compiled(
+            indices, self.returns, self.weights, self.clock, self.simulated, out["returns"], out["weights"]
+        )
+
+    def advance(
+        self,
+        actions: NDArray[np.float32],
+        frozen: NDArray[np.bool_],
+        blocks: Blocks,
+        shocks: NDArray[np.float64],
+        out: NDArray[np.float64],
+        flags: NDArray[np.bool_],
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], dict[str, NDArray[np.float32]]]:
+        """Step all slots; see `portfolio.kernel.advance`.
+
+        Args:
+            actions, frozen, blocks, out, flags: see there.
+            shocks: `(N, n)`, standard normal, overwritten; `no_shocks` for a history.
+
+        Returns:
+            Weights `(N, n + 1)`, returns of the assets `(N, n)` and observations, new arrays.
+
+        Raises:
+            FloatingPointError: a simulated price became 0 or infinite; nothing has moved.
+        """
+        n, n_assets = len(self.every), self.shape[1]
+        weights, asset_returns = np.empty((n_assets + 1, n)), np.empty((n_assets, n))
+        seen = self.new_observations()
+        log_returns = factors = shocks
+        if self.simulated:
+            bad = pk.simulate.compiled(shocks, frozen, self.clock, *blocks)
+            if bad >= 0:
+                raise FloatingPointError(
+                    f"A simulated price of sub-env {bad} left the range of floats in one step; lower mu or sigma, or "
+                    "set shock_clip."
+                )
+            factors = np.exp(log_returns)  # here, since it runs in wide words, and that of a kernel does not
+        pk.advance.compiled(
+            self.every,
+            actions,
+            frozen,
+            *blocks,
+            log_returns,
+            factors,
+            self.prices,
+            self.returns,
+            self.equity,
+            self.weights,
+            self.clock,
+            out,
+            weights,
+            asset_returns,
+            flags,
+            seen["returns"],
+            seen["weights"],
+        )
+        return weights.T, asset_returns.T, seen
+
+    @property
+    def timestamp(self) -> NDArray[Any]:
+        """Row or date of the current state of each slot, a new array `(N,)`."""
+        rows: NDArray[np.int64] = self.clock[pk.ROW].copy()
+        return rows if self.timestamps is None else self.timestamps[rows]
+
+    def infos(self, indices: NDArray[np.int64], dt: float, capital: float) -> dict[str, NDArray[Any]]:
+        """Infos of slots whose episode has just begun."""
+        k = len(indices)
+        equity = self.equity[indices]
+        return {
+            "timestamp": self.timestamp[indices],
+            "dt": np.full(k, dt),
+            "equity": equity,
+            "portfolio_value": capital * equity,
+            "weights": self.weights.T[indices],
+            "turnover": np.zeros(k),
+            "cost": np.zeros(k),
+            "asset_returns": np.zeros((k, self.shape[1])),
+        }

@@ -1,0 +1,173 @@
+"""Portfolio-v0, native: all slots at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.envs.finance.native import FinanceVecEnv
+from sekai.envs.finance.portfolio import kernel as pk
+from sekai.envs.finance.portfolio.env import Options, PortfolioEnv
+from sekai.envs.finance.portfolio.slots import PortfolioSlots
+from sekai.errors import InvalidAction
+from sekai.finance.data import MarketData
+from sekai.vector.base import AutoresetOptions
+
+
+class PortfolioVecEnv(FinanceVecEnv):
+    """`num_envs` copies of `PortfolioEnv`, stepped together by the same kernel.
+
+    On one history the rows are those of `PortfolioEnv`, to the bit. In a simulated market each slot has prices of its
+    own; all are drawn from one generator, so the rows are the same in distribution.
+
+    Args:
+        num_envs: number of slots, `N`.
+        prices, data, n_assets, episode_length, lookback, transaction_cost, cost_model, allow_short, mu, sigma, corr,
+            dt, sampler, capital, shock_clip, ruin_fraction, render_mode: as for `PortfolioEnv`. Every slot gets
+            `sampler.spawn()`.
+        max_episode_steps: truncate episodes after so many steps as well.
+        autoreset, autoreset_options: as for `SyncVecEnv`.
+
+    Attributes:
+        template: a `PortfolioEnv` of the same arguments, whose parameters hold for all slots.
+        equity, portfolio_value: float64 `(N,)`.
+        weights: float64 `(N, n_assets + 1)`.
+        timestamp: int64 or `datetime64` `(N,)`.
+    """
+
+    metadata = PortfolioEnv.metadata
+
+    def __init__(
+        self,
+        num_envs: int,
+        prices: Any = None,
+        *,
+        data: MarketData | None = None,
+        n_assets: int | None = None,
+        episode_length: int = 252,
+        lookback: int = 30,
+        transaction_cost: Any = None,
+        cost_model: Any = None,
+        allow_short: bool = False,
+        mu: Any = None,
+        sigma: Any = None,
+        corr: Any = None,
+        dt: float | None = None,
+        sampler: Any = "random",
+        capital: float = 1e6,
+        shock_clip: float | None = None,
+        ruin_fraction: float = 0.0,
+        render_mode: str | None = None,
+        max_episode_steps: int | None = None,
+        autoreset: Any = True,
+        autoreset_options: AutoresetOptions | None = None,
+    ) -> None:
+        template = PortfolioEnv(
+            prices,
+            data=data,
+            n_assets=n_assets,
+            episode_length=episode_length,
+            lookback=lookback,
+            transaction_cost=transaction_cost,
+            cost_model=cost_model,
+            allow_short=allow_short,
+            mu=mu,
+            sigma=sigma,
+            corr=corr,
+            dt=dt,
+            sampler=sampler,
+            capital=capital,
+            shock_clip=shock_clip,
+            ruin_fraction=ruin_fraction,
+            render_mode=render_mode,
+        )
+        super().__init__(
+            num_envs,
+            template,
+            autoreset=autoreset,
+            max_episode_steps=max_episode_steps,
+            autoreset_options=autoreset_options,
+        )
+        self._slots = PortfolioSlots(
+            self.num_envs, template.data, template.n_assets, template.lookback, template.episode_length
+        )
+        self._ready: dict[str, NDArray[np.float32]] | None = None  # observations of the current state, until taken
+
+    @property
+    def template(self) -> PortfolioEnv:
+        """The `PortfolioEnv` whose parameters hold for all slots."""
+        template: PortfolioEnv = self._template
+        return template
+
+    @property
+    def equity(self) -> NDArray[np.float64]:
+        """Equity of each slot, 1 at the start of its episode."""
+        return self._slots.equity.copy()
+
+    @property
+    def portfolio_value(self) -> NDArray[np.float64]:
+        """Value of the portfolio of each slot, `capital` at the start of its episode."""
+        value: NDArray[np.float64] = self.template.capital * self._slots.equity
+        return value
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """Current weights of each slot, cash last."""
+        return self._slots.weights.T.copy()
+
+    @property
+    def timestamp(self) -> NDArray[Any]:
+        """Row, or date, of the current state of each slot."""
+        return self._slots.timestamp
+
+    def _reset_envs(self, indices: NDArray[np.intp], options: list[Options]) -> None:
+        self._ready = None
+        template, slots = self.template, self._slots
+        data = template.data
+        if data is None:
+            shocks = self.rng.standard_normal((len(indices), *slots.shape))
+            slots.start_simulated(indices, shocks, template._blocks, ~self.frozen)
+        else:
+            slots.start(indices, self._start_rows(indices, options, data, template._num_windows))
+
+    def _reset_infos(self, indices: NDArray[np.intp]) -> dict[str, Any]:
+        return self._slots.infos(indices, self.template.dt, self.template.capital)
+
+    def _observe(self) -> dict[str, NDArray[np.float32]]:
+        observations, self._ready = self._ready, None
+        if observations is None:
+            observations = self._slots.new_observations()
+            self._slots.observe(self._slots.every, observations)
+        return observations
+
+    def _observe_rows(self, indices: NDArray[np.intp], out: dict[str, NDArray[np.float32]]) -> None:
+        self._slots.observe(indices, out)
+
+    def _check_actions(self, actions: NDArray[np.float32]) -> None:
+        bad = pk.first_outside.compiled(actions, self._template._low)
+        if bad >= 0:
+            raise InvalidAction(
+                f"The action of sub-env {bad} is {actions[bad]}; expected a member of {self.action_space}."
+            )
+
+    def _step(self, actions: NDArray[np.float32]) -> tuple[Any, Any, Any, dict[str, Any]]:
+        slots, template, n = self._slots, self._template, self.num_envs
+        shocks = self.rng.standard_normal((n, slots.shape[1])) if slots.simulated else slots.no_shocks
+        out = np.empty((pk.OUT_ROWS, n))
+        flags = np.empty((2, n), bool)
+        weights, asset_returns, self._ready = slots.advance(actions, self.frozen, template._blocks, shocks, out, flags)
+        rewards, equity, value, turnover, cost, dt = out
+        terminated, truncated = flags
+        infos = {
+            "timestamp": slots.timestamp,
+            "dt": dt,
+            "equity": equity,
+            "portfolio_value": value,
+            "weights": weights,
+            "turnover": turnover,
+            "cost": cost,
+            "asset_returns": asset_returns,
+        }
+        return rewards, terminated, truncated, infos
