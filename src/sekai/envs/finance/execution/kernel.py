@@ -19,7 +19,8 @@ minus the shortfall.
 The last slice trades the rest, and no slice more than its cap. What a cap leaves over at the end is charged as one
 more slice without a cap, at the last mid price: `eps x + (eta / tau) x^2`. It stays reported as inventory.
 
-Arrays, all C-contiguous; the rows of the blocks are named by the constants below:
+Arrays, all C-contiguous; the rows of the blocks are named by the constants below, and may be longer than `N` (see
+`blocks.row_length`):
 
     params        (PARAMS,) float64
     caps          (n,) float64             most shares a slice may trade; infinite: no cap

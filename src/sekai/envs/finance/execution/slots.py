@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.envs.finance.blocks import row_length
 from sekai.envs.finance.execution import kernel as xk
 
 #: keys of the infos; their values are the rows of `out` after the reward, in this order
@@ -84,9 +85,9 @@ def _caps(max_participation: float | None, volume: Any, steps: int) -> NDArray[n
     return np.ascontiguousarray(np.broadcast_to(max_participation * np.asarray(volume), (steps,)))
 
 
-def info_columns(out: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    """The infos as columns, views into `out`, `(OUT_ROWS, N)`."""
-    return dict(zip(INFO_KEYS, out[xk.TIMESTAMP :], strict=True))
+def info_columns(out: NDArray[np.float64], num_slots: int) -> dict[str, NDArray[np.float64]]:
+    """The infos as columns, views into `out`."""
+    return dict(zip(INFO_KEYS, out[xk.TIMESTAMP :, :num_slots], strict=True))
 
 
 class ExecutionSlots:
@@ -95,12 +96,14 @@ class ExecutionSlots:
     Attributes:
         every: int64 `(N,)`, the indices of all slots.
         state, clock: see `execution.kernel`.
+        row_length: see `blocks.row_length`.
     """
 
     def __init__(self, num_slots: int, blocks: ParameterBlocks) -> None:
         self.every = np.arange(num_slots)
-        self.state = np.repeat(blocks.first[:, None], num_slots, axis=1)
-        self.clock = np.zeros((xk.CLOCK_ROWS, num_slots), np.int64)
+        self.row_length = row_length(num_slots)
+        self.state = np.repeat(blocks.first[:, None], self.row_length, axis=1)
+        self.clock = np.zeros((xk.CLOCK_ROWS, self.row_length), np.int64)
 
     def start(self, indices: NDArray[np.int64], blocks: ParameterBlocks) -> None:
         """Begin episodes."""
@@ -128,19 +131,24 @@ class ExecutionSlots:
 
     def column(self, row: int) -> NDArray[np.float64]:
         """One row of `state`, a new array `(N,)`."""
-        values: NDArray[np.float64] = self.state[row].copy()
+        values: NDArray[np.float64] = self.state[row, : len(self.every)].copy()
         return values
+
+    @property
+    def steps(self) -> NDArray[np.int64]:
+        """Slices traded in each slot, `(N,)`, a view."""
+        return self.clock[xk.STEP, : len(self.every)]
 
     @property
     def shortfall(self) -> NDArray[np.float64]:
         """Implementation shortfall of each slot so far, in money; a new array `(N,)`."""
-        total: NDArray[np.float64] = self.state[xk.SPREAD_PART : xk.TIMING_PART + 1].sum(axis=0)
+        total: NDArray[np.float64] = self.state[xk.SPREAD_PART : xk.TIMING_PART + 1, : len(self.every)].sum(axis=0)
         return total
 
     @property
     def shortfall_bps(self) -> NDArray[np.float64]:
         """The same in basis points of the initial value; a new array `(N,)`."""
-        bps: NDArray[np.float64] = self.shortfall * (1e4 / (self.state[xk.INITIAL] * self.state[xk.ARRIVAL]))
+        bps: NDArray[np.float64] = self.shortfall * (1e4 / (self.column(xk.INITIAL) * self.column(xk.ARRIVAL)))
         return bps
 
     def infos(self, indices: NDArray[np.int64], dt: float) -> dict[str, NDArray[Any]]:
@@ -149,4 +157,4 @@ class ExecutionSlots:
         out[xk.OUT_DT] = dt
         out[xk.EXECUTION_PRICE] = out[xk.OUT_MID] = self.state[xk.MID, indices]
         out[xk.OUT_INVENTORY] = self.state[xk.INVENTORY, indices]
-        return info_columns(out)
+        return info_columns(out, len(indices))

@@ -119,13 +119,13 @@ class OptimalExecutionVecEnv(FinanceVecEnv):
     @property
     def timestamp(self) -> NDArray[np.float64]:
         """Time since the start of the episode of each slot."""
-        times: NDArray[np.float64] = self._slots.clock[xk.STEP] * self.dt
+        times: NDArray[np.float64] = self._slots.steps * self.dt
         return times
 
     @property
     def time_remaining(self) -> NDArray[np.float64]:
         """Time that each slot has left to trade in."""
-        times: NDArray[np.float64] = np.maximum(self.template.n_steps - self._slots.clock[xk.STEP], 0) * self.dt
+        times: NDArray[np.float64] = np.maximum(self.template.n_steps - self._slots.steps, 0) * self.dt
         return times
 
     def _reset_envs(self, indices: NDArray[np.intp], options: list[Options]) -> None:
@@ -153,11 +153,11 @@ class OptimalExecutionVecEnv(FinanceVecEnv):
             )
 
     def _step(self, actions: NDArray[np.float32]) -> tuple[Any, Any, Any, dict[str, Any]]:
-        n = self.num_envs
+        slots, n = self._slots, self.num_envs
         shocks = self.rng.standard_normal(n)
-        out = np.empty((xk.OUT_ROWS, n))
+        out = np.empty((xk.OUT_ROWS, slots.row_length))
         terminated = np.empty(n, bool)
         observations = np.empty((n, 3), np.float32)
-        self._slots.advance(actions, self.frozen, self._template._blocks, shocks, out, terminated, observations)
+        slots.advance(actions, self.frozen, self._template._blocks, shocks, out, terminated, observations)
         self._ready = observations
-        return out[xk.REWARD], terminated, np.zeros(n, bool), info_columns(out)
+        return out[xk.REWARD, :n], terminated, np.zeros(n, bool), info_columns(out, n)
