@@ -119,14 +119,13 @@ class OptimalExecutionVecEnv(FinanceVecEnv):
     @property
     def timestamp(self) -> NDArray[np.float64]:
         """Time since the start of the episode of each slot."""
-        times: NDArray[np.float64] = self._slots.steps * self.dt
-        return times
+        return self._slots.steps * np.float64(self.dt)
 
     @property
     def time_remaining(self) -> NDArray[np.float64]:
         """Time that each slot has left to trade in."""
-        times: NDArray[np.float64] = np.maximum(self.template.n_steps - self._slots.steps, 0) * self.dt
-        return times
+        left: NDArray[np.int64] = np.maximum(self.template.n_steps - self._slots.steps, 0)
+        return left * np.float64(self.dt)
 
     def _reset_envs(self, indices: NDArray[np.intp], options: list[Options]) -> None:
         self._ready = None
