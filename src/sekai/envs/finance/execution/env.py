@@ -148,6 +148,7 @@ class OptimalExecutionEnv(ParameterEnv):
         self._slots = ExecutionSlots(1, self._blocks)
         self._live = False
         self._frozen = np.zeros(1, bool)
+        self._action = np.zeros((1, 1), np.float32)
         self._shock = np.zeros(1)
         self._out = np.zeros((xk.OUT_ROWS, 1))
         self._terminated = np.zeros(1, bool)
@@ -220,7 +221,9 @@ class OptimalExecutionEnv(ParameterEnv):
         self._live = True
         observation = np.empty((1, 3), np.float32)
         slots.observe(slots.every, self._blocks, observation)
-        info = {name: float(column[0]) for name, column in slots.infos(slots.every, self.dt).items()}
+        info = dict.fromkeys(INFO_KEYS, 0.0)
+        info["dt"], info["inventory"] = self.dt, self.inventory
+        info["execution_price"] = info["mid_price"] = self.price
         return ResetResult(observation[0], info)
 
     def step(self, action: Any) -> StepResult:
@@ -235,25 +238,35 @@ class OptimalExecutionEnv(ParameterEnv):
         """
         if not self._live:
             raise ResetRequired("The episode has not begun, or has ended: call reset() before step().")
-        fraction = self._checked(action)
+        self._take(action)
         self._shock[0] = self.rng.standard_normal()
         observation = np.empty((1, 3), np.float32)
-        self._slots.advance(fraction, self._frozen, self._blocks, self._shock, self._out, self._terminated, observation)
-        (reward,), *columns = self._out.tolist()
-        terminated = bool(self._terminated[0])
+        self._slots.advance(
+            self._action, self._frozen, self._blocks, self._shock, self._out, self._terminated, observation
+        )
+        reward, *values = self._out[:, 0].tolist()
+        terminated = self._terminated.item()
         self._live = not terminated
-        info = {name: value for name, (value,) in zip(INFO_KEYS, columns, strict=True)}
+        info = dict(zip(INFO_KEYS, values, strict=True))
         return StepResult(observation[0], reward, terminated, False, info)
 
-    def _checked(self, action: Any) -> NDArray[np.float32]:
-        """The action as the kernel takes it, `(1, 1)`."""
-        try:
-            array = np.asarray(action)
-        except (ValueError, TypeError):
-            array = np.empty((), object)
-        if array.shape == (1,) and array.dtype.kind in "fiu" and not has_masked_entries(action):
-            with np.errstate(over="ignore"):
-                batch: NDArray[np.float32] = array.astype(np.float32).reshape(1, 1)
-            if 0 <= batch[0, 0] <= 1:
-                return batch
-        raise InvalidAction(f"The action is {action!r}; expected a member of {self.action_space}.")
+    def _take(self, action: Any) -> None:
+        """Put the action where the kernel reads it; raise for what is none."""
+        given = action
+        if not (type(action) is np.ndarray and action.shape == (1,) and action.dtype == np.float32):
+            given = _as_fraction(action)
+        if given is None or not 0.0 <= given.item() <= 1.0:
+            raise InvalidAction(f"The action is {action!r}; expected a member of {self.action_space}.")
+        self._action[0, 0] = given[0]
+
+
+def _as_fraction(action: Any) -> NDArray[np.float32] | None:
+    """One number in an array, rounded to float32 as a batch is; None for anything else."""
+    try:
+        array = np.asarray(action)
+    except (ValueError, TypeError):
+        return None
+    if array.shape != (1,) or array.dtype.kind not in "fiu" or has_masked_entries(action):
+        return None
+    with np.errstate(over="ignore"):
+        return array.astype(np.float32)
