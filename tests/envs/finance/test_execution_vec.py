@@ -233,6 +233,14 @@ def test_an_action_out_of_range_names_the_sub_env_and_nothing_moves(bad: float) 
     assert result.valid.all(), "no row was lost to the refused calls"
 
 
+def test_actions_of_frozen_slots_are_not_looked_at() -> None:
+    actions, frozen = column(7.0, 1.0, 1.5, -1.0), np.array([True, False, False, False])
+    assert xk.first_outside(actions, frozen) == xk.first_outside.compiled(actions, frozen) == 2
+    assert xk.first_outside.compiled(actions[[0, 1, 3]], frozen[:3]) == 2
+    assert xk.first_outside.compiled(actions[:2], frozen[:2]) == -1
+    assert xk.first_outside.compiled(column(math.nan, 0.5), frozen[1:3]) == 0
+
+
 def test_float64_and_lists_are_taken_as_single_environments_take_them() -> None:
     fractions = [[0.1], [1 / 3], [0.7]]
     native, sync = both(3, "same_step", **QUIET)
@@ -294,12 +302,34 @@ def test_partial_resets_leave_the_other_slots_alone() -> None:
     assert vec.price.tolist() == [prices[0], 50.0, prices[2]] and vec.shortfall[1] == 0.0
 
 
-def test_a_time_limit_truncates() -> None:
-    vec = OptimalExecutionVecEnv(2, max_episode_steps=5, autoreset=False)
+def test_a_time_limit_truncates_and_a_slot_frozen_there_trades_no_more() -> None:
+    vec = OptimalExecutionVecEnv(2, max_episode_steps=3, autoreset=False)
     vec.reset(seed=0)
-    for _ in range(5):
-        result = vec.step(column(0.1, 0.1))
-    assert result.truncated.all() and not result.terminated.any() and result.infos[0]["elapsed_steps"] == 5
+    vec.step(column(0.1, 0.1))
+    vec.reset(mask=np.array([False, True]))
+    for _ in range(2):
+        result = vec.step(column(0.5, 0.5))
+    assert result.truncated.tolist() == [True, False] and not result.terminated.any()
+    assert result.infos[0]["elapsed_steps"] == 3
+    state = [vec.get_attr(name)[0] for name in STATE]
+    assert vec.step(column(0.5, 0.5)).kind.tolist() == [RowKind.FROZEN, RowKind.TRUNCATED]
+    assert [vec.get_attr(name)[0] for name in STATE] == state and vec.inventory[1] == 125000.0
+
+
+def test_each_slot_keeps_the_order_it_started_with() -> None:
+    vec = OptimalExecutionVecEnv(2, sigma=0.0, permanent_impact=1e-6)
+    vec.reset()
+    for name, value in (("s0", 10.0), ("initial_inventory", 1e5), ("side", "buy")):
+        vec.set_attr(name, value)
+    vec.reset(mask=np.array([False, True]))
+    result = vec.step(column(0.5, 0.5))
+    # half a million sold moves 50 by -.5, half of a hundred thousand bought moves 10 by +.05
+    np.testing.assert_allclose(result.observations, [[0.5, 0.96, -0.01], [0.5, 0.96, 0.005]], rtol=1e-6)
+    # spread, temporary and permanent: .0625 * v + 1.25e-5 * v^2 + 1e-6 * v^2 with v = 5e5 and 5e4
+    costs = np.array([0.0625 * v + 1.35e-5 * v * v for v in (5e5, 5e4)])
+    np.testing.assert_allclose(vec.shortfall, costs, rtol=1e-12)
+    np.testing.assert_allclose(vec.shortfall_bps, costs * 1e4 / [5e7, 1e6], rtol=1e-12)
+    np.testing.assert_allclose([info["shortfall_bps"] for info in result.infos], vec.shortfall_bps, rtol=1e-15)
 
 
 def test_refused_options_name_the_slot_and_leave_everything_as_it_was() -> None:
