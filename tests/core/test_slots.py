@@ -13,7 +13,7 @@ import pytest
 
 import sekai
 from sekai.core import slots
-from sekai.core.slots import KIND, Call, Phase, calls_of, kinds_of, phase_after, phases_after
+from sekai.core.slots import KIND, Call, Phase, calls_of, kinds_of, kinds_of_steps, phase_after, phases_after
 from sekai.testing import CodedEnv
 
 SAME, NEXT, DISABLED = sekai.AutoresetMode
@@ -80,6 +80,15 @@ def test_the_kind_of_every_row_through_both_drivers() -> None:
     kinds = kinds_of(np.array(columns[0], np.int8), *(np.array(column) for column in columns[1:]))
     assert kinds.tolist() == expected
     assert kinds.dtype == np.int8
+
+
+def test_the_short_way_for_steps_gives_the_kinds_of_the_table() -> None:
+    flags = np.array(list(STEPPED) * 2)
+    terminated, truncated = flags[:, 0], flags[:, 1]
+    kinds = kinds_of_steps(np.flatnonzero(flags.any(axis=1)), terminated, truncated)
+    assert kinds.tolist() == list(STEPPED.values()) * 2 and kinds.dtype == np.int8
+    steps = np.full(len(flags), STEP, np.int8)
+    assert np.array_equal(kinds, kinds_of(steps, terminated, truncated, np.zeros(len(flags), bool)))
 
 
 def test_the_table_is_the_one_drawn_in_the_module() -> None:

@@ -119,6 +119,7 @@ KIND = [
 ]
 _CALL_OF_PHASE_ARRAY = np.array(CALL_OF_PHASE, np.int8)
 _KIND_ARRAY = np.array(KIND, np.int8)
+_KIND_OF_STEP_ARRAY = _KIND_ARRAY[int(Call.STEP), :, :, 0]
 
 
 def calls_of(phases: NDArray[np.int8]) -> NDArray[np.int8]:
@@ -135,6 +136,15 @@ def kinds_of(
 ) -> NDArray[np.int8]:
     """NumPy driver: the kind of each row, `(N,)` of `RowKind`."""
     kinds: NDArray[np.int8] = _KIND_ARRAY[calls, terminated.view(np.int8), truncated.view(np.int8), lost.view(np.int8)]
+    return kinds
+
+
+def kinds_of_steps(
+    finished: NDArray[np.intp], terminated: NDArray[np.bool_], truncated: NDArray[np.bool_]
+) -> NDArray[np.int8]:
+    """NumPy driver: `kinds_of` where every slot was stepped, no row was lost, and only those of `finished` ended."""
+    kinds = np.zeros(len(terminated), np.int8)  # RowKind.STEP
+    kinds[finished] = _KIND_OF_STEP_ARRAY[terminated[finished].view(np.int8), truncated[finished].view(np.int8)]
     return kinds
 
 

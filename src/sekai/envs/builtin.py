@@ -17,6 +17,10 @@ CLASSIC_CONTROL = ("Acrobot-v1", "CartPole-v1", "MountainCar-v0", "MountainCarCo
 
 #: id -> arguments of `register`
 OWN: dict[str, dict[str, Any]] = {
+    "OptimalExecution-v0": {
+        "entry_point": "sekai.envs.finance.execution:OptimalExecutionEnv",
+        "vector_entry_point": "sekai.envs.finance.execution:OptimalExecutionVecEnv",
+    },
     "Trading-v0": {
         "entry_point": "sekai.envs.finance.trading:TradingEnv",
         "vector_entry_point": "sekai.envs.finance.trading:TradingVecEnv",

@@ -13,7 +13,16 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.core.slots import PHASE_AFTER_END, AutoresetMode, Call, Phase, calls_of, kinds_of, phases_after
+from sekai.core.slots import (
+    PHASE_AFTER_END,
+    AutoresetMode,
+    Call,
+    Phase,
+    calls_of,
+    kinds_of,
+    kinds_of_steps,
+    phases_after,
+)
 from sekai.errors import InvalidObservation
 from sekai.seeding import Seed, VecSeed, check_seed, slot_seeds
 from sekai.spaces import copy_batch, copy_rows, finish_batch, read_row
@@ -285,7 +294,9 @@ class NativeVecEnv(ArrayVecEnv):
                     ended=ended,
                     space=self.observation_space,
                 )
-            calls = np.full(self.num_envs, Call.STEP, np.int8)
+            if self.autoreset is AutoresetMode.SAME_STEP:
+                return self._step_with_restarts(rewards, terminated, truncated, infos, ended)
+            calls = np.full(self.num_envs, int(Call.STEP), np.int8)
             return self._step_with_ends(calls, rewards, terminated, truncated, infos, [], ended)
         stepped = calls == Call.STEP
         truncated, infos = self._count_steps(stepped, truncated, infos)
@@ -304,6 +315,35 @@ class NativeVecEnv(ArrayVecEnv):
             return truncated, infos
         late = self.elapsed_steps >= self.max_episode_steps
         return truncated | late, {**infos, "elapsed_steps": self.elapsed_steps.copy()}
+
+    def _step_with_restarts(
+        self,
+        rewards: NDArray[np.float64],
+        terminated: NDArray[np.bool_],
+        truncated: NDArray[np.bool_],
+        infos: dict[str, Any],
+        ended: NDArray[np.bool_],
+    ) -> VecStepResult:
+        """The rest of a step of live slots, some of which ended and start their next episode in this very call.
+
+        What `_step_with_ends` does in that case, in a third of the time: every slot is live before and after, and no
+        row was lost, so that phases, held rows and repeated flags are as they were.
+        """
+        finished = np.flatnonzero(ended)
+        batch, parts = self._restart(finished, self._observations(), infos, [])
+        if self._unasked:
+            self._ask_options()
+        self._steady = True
+        return VecStepResult(
+            batch,
+            rewards,
+            terminated,
+            truncated,
+            Infos(self.num_envs, columns=infos, parts=parts),
+            kind=kinds_of_steps(finished, terminated, truncated),
+            ended=ended,
+            space=self.observation_space,
+        )
 
     def _step_with_ends(
         self,

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from sekai.envs.finance.execution import OptimalExecutionEnv, OptimalExecutionVecEnv
 from sekai.envs.finance.portfolio import PortfolioEnv, PortfolioVecEnv
 from sekai.envs.finance.trading import TradingEnv, TradingVecEnv
 
-__all__ = ["PortfolioEnv", "PortfolioVecEnv", "TradingEnv", "TradingVecEnv"]
+__all__ = [
+    "OptimalExecutionEnv",
+    "OptimalExecutionVecEnv",
+    "PortfolioEnv",
+    "PortfolioVecEnv",
+    "TradingEnv",
+    "TradingVecEnv",
+]
