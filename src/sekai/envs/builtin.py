@@ -21,6 +21,10 @@ OWN: dict[str, dict[str, Any]] = {
         "entry_point": "sekai.envs.finance.trading:TradingEnv",
         "vector_entry_point": "sekai.envs.finance.trading:TradingVecEnv",
     },
+    "MarketMaking-v0": {
+        "entry_point": "sekai.envs.finance.making:MarketMakingEnv",
+        "vector_entry_point": "sekai.envs.finance.making:MarketMakingVecEnv",
+    },
 }
 
 for _id in CLASSIC_CONTROL:

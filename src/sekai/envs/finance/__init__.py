@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sekai.envs.finance.making import MarketMakingEnv, MarketMakingVecEnv
 from sekai.envs.finance.trading import TradingEnv, TradingVecEnv
 
-__all__ = ["TradingEnv", "TradingVecEnv"]
+__all__ = ["MarketMakingEnv", "MarketMakingVecEnv", "TradingEnv", "TradingVecEnv"]
