@@ -124,13 +124,8 @@ class MarketMakingEnv(ParameterEnv):
         self._frozen = np.zeros(1, bool)
 
     def _apply_parameters(self, parameters: dict[str, Any]) -> None:
-        if parameters["order_size"] > self._max_inventory:
-            raise ValueError(
-                f"order_size is {parameters['order_size']}; expected at most max_inventory, {self._max_inventory}, or "
-                "no order could ever be filled."
-            )
         self._block = parameter_block(
-            {**parameters, "max_offset": self._max_offset}, self._n_steps, self._max_inventory
+            parameters, n_steps=self._n_steps, max_inventory=self._max_inventory, max_offset=self._max_offset
         )
 
     # ---- arguments that are only read -----------------------------------------------------------
@@ -152,7 +147,7 @@ class MarketMakingEnv(ParameterEnv):
 
     # ---- state ----------------------------------------------------------------------------------
 
-    @Fixed
+    @property
     def dt(self) -> float:
         """Length of a step, `total_time / n_steps`."""
         return float(self._block[mk.DT])
@@ -287,7 +282,7 @@ class MarketMakingEnv(ParameterEnv):
             raise InvalidAction(f"The action is {action!r}; expected a member of {self.action_space}.")
         with np.errstate(over="ignore"):
             offsets: NDArray[np.float32] = given.astype(np.float32).reshape(1, 2)
-        if not np.isfinite(offsets).all() or mk.first_outside.compiled(offsets, self._frozen, self._highest) >= 0:
+        if mk.first_outside.compiled(offsets, self._frozen, self._highest) >= 0:
             raise outside_error("The action", action, self.action_space)
         return offsets
 

@@ -48,7 +48,11 @@ def is_filled(uniform: float, distance: float, params: Any) -> bool:
     Orders arrive at the rate `A exp(-k d)` (Avellaneda and Stoikov 2008, eq. 12), `x = A exp(-k d) dt` of them in a
     step. "poisson": `p = 1 - exp(-x)`, at least one arrives. "bernoulli": `p = min(1, x)`, as in their simulation.
     """
-    expected = params[ARRIVALS] * math.exp(-params[DECAY] * distance)
+    decay = params[DECAY] * distance
+    # exp(y) is at least its Taylor polynomial: most quotes are told from filled ones without the exponential
+    if uniform * (1.0 + decay * (1.0 + decay * (0.5 + decay / 6.0))) >= params[ARRIVALS]:
+        return False
+    expected = params[ARRIVALS] * math.exp(-decay)
     if params[BERNOULLI] != 0.0:
         return uniform < expected  # type: ignore[no-any-return]  # of arrays
     return uniform < -math.expm1(-expected)
@@ -58,8 +62,8 @@ def is_filled(uniform: float, distance: float, params: Any) -> bool:
 def first_outside(offsets: Any, frozen: Any, highest: float) -> int:
     """The first slot, frozen ones apart, with a distance outside `[0, highest]`; -1 if there is none."""
     for i in range(offsets.shape[0]):
-        bid, ask = offsets[i, 0], offsets[i, 1]
-        if (bid < 0.0 or bid > highest or ask < 0.0 or ask > highest) and not frozen[i]:
+        inside = 0.0 <= offsets[i, 0] <= highest and 0.0 <= offsets[i, 1] <= highest  # NaN is not
+        if not inside and not frozen[i]:
             return i
     return -1
 
@@ -137,7 +141,7 @@ def advance(
 
         move = params[VOLATILITY] * min(max(shocks[i], -params[CLIP]), params[CLIP])
         mid += move
-        carried = inventory * move
+        carried = inventory * move + 0.0  # a price that stands still carries 0.0, not -0.0
         clock[i] += 1
         last = clock[i] >= params[STEPS]
         penalty = params[RISK] + params[TERMINAL] * last

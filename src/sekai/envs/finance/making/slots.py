@@ -12,16 +12,24 @@ from numpy.typing import NDArray
 from sekai.envs.finance.making import kernel as mk
 
 LARGEST_SHOCK = 64.0  # standard deviations: no generator draws a normal number that large
+LARGEST = 1e300  # of money: sums of a few such numbers are still finite
 
 
-def parameter_block(parameters: Mapping[str, Any], n_steps: int, max_inventory: int) -> NDArray[np.float64]:
+def parameter_block(
+    parameters: Mapping[str, Any], *, n_steps: int, max_inventory: int, max_offset: float
+) -> NDArray[np.float64]:
     """The parameters as the kernel reads them, `(PARAMS,)`; see `making.kernel`.
 
     Raises:
-        ValueError: they could lead an episode out of the range of floats.
+        ValueError: no order could be filled, or an episode could leave the range of floats.
     """
-    sigma, total_time = parameters["sigma"], parameters["total_time"]
-    dt = total_time / n_steps
+    s0, sigma, order_size = parameters["s0"], parameters["sigma"], parameters["order_size"]
+    if order_size > max_inventory:
+        raise ValueError(
+            f"order_size is {order_size}; expected at most max_inventory, {max_inventory}, or no order could ever be "
+            "filled."
+        )
+    dt = parameters["total_time"] / n_steps
     block = np.empty(mk.PARAMS)
     block[mk.VOLATILITY] = sigma * math.sqrt(dt)
     block[mk.CLIP] = math.inf if parameters["shock_clip"] is None else parameters["shock_clip"]
@@ -30,21 +38,19 @@ def parameter_block(parameters: Mapping[str, Any], n_steps: int, max_inventory: 
     block[mk.BERNOULLI] = parameters["fill_model"] == "bernoulli"
     block[mk.RISK] = 0.5 * parameters["risk_aversion"] * sigma * sigma * dt
     block[mk.TERMINAL] = parameters["terminal_penalty"]
-    block[mk.ORDER] = parameters["order_size"]
+    block[mk.ORDER] = order_size
     block[mk.BOUND] = max_inventory
     block[mk.STEPS] = n_steps
     block[mk.DT] = dt
-    block[mk.START_PRICE] = parameters["s0"]
-    furthest = parameters["s0"] + parameters["max_offset"] + LARGEST_SHOCK * n_steps * block[mk.VOLATILITY]
-    traded = furthest * parameters["order_size"] * n_steps
+    block[mk.START_PRICE] = s0
+    furthest = s0 + max_offset + LARGEST_SHOCK * n_steps * block[mk.VOLATILITY]
+    traded = furthest * order_size * n_steps
     penalty = (block[mk.RISK] + block[mk.TERMINAL]) * float(max_inventory) ** 2
-    if not (traded < 1e300 and penalty < 1e300 and math.isfinite(block[mk.ARRIVALS]) and dt > 0):
+    if not max(traded, penalty) < LARGEST:
         raise ValueError(
-            f"s0={parameters['s0']}, sigma={sigma}, total_time={total_time}, n_steps={n_steps}, "
-            f"order_size={parameters['order_size']}, max_offset={parameters['max_offset']}, "
-            f"fill_intensity={parameters['fill_intensity']}, risk_aversion={parameters['risk_aversion']} and "
-            f"terminal_penalty={parameters['terminal_penalty']} could lead an episode out of the range of floats; use "
-            "less extreme ones."
+            f"Up to {traded} in cash, from s0={s0}, sigma={sigma}, order_size={order_size}, n_steps={n_steps} and "
+            f"max_offset={max_offset}, or a penalty of up to {penalty}, from risk_aversion and terminal_penalty, could "
+            "leave the range of floats; lower some of them."
         )
     return block
 
