@@ -283,13 +283,13 @@ class MarketMakingEnv(ParameterEnv):
         with np.errstate(over="ignore"):
             offsets: NDArray[np.float32] = given.astype(np.float32).reshape(1, 2)
         if mk.first_outside.compiled(offsets, self._frozen, self._highest) >= 0:
-            raise outside_error("The action", action, self.action_space)
+            raise outside_error("The action", action, self)
         return offsets
 
 
-def outside_error(what: str, action: Any, space: Box) -> InvalidAction:
-    """The error for distances outside the action space."""
+def outside_error(what: str, action: Any, env: MarketMakingEnv) -> InvalidAction:
+    """The error for distances outside the action space of `env`."""
     return InvalidAction(
-        f"{what} is {action}; expected distances of bid and ask from the mid in [0, {space.high[0]}], a member of "
-        f"{space}: clip them, as sekai.ClipAction and sekai.VecClipAction do."
+        f"{what} is {action}; expected distances of bid and ask from the mid in [0, {env.max_offset}], a member of "
+        f"{env.action_space}: clip them, as sekai.ClipAction and sekai.VecClipAction do."
     )

@@ -139,8 +139,9 @@ class MarketMakingVecEnv(FinanceVecEnv):
     @property
     def time_remaining(self) -> NDArray[np.float64]:
         """Time left in the episode of each slot."""
-        left: NDArray[np.float64] = self.template.total_time * (self.template.n_steps - self._slots.clock)
-        return left / self.template.n_steps
+        template = self.template
+        left: NDArray[np.float64] = template.total_time * (template.n_steps - self._slots.clock) / template.n_steps
+        return left
 
     def _reset_envs(self, indices: NDArray[np.intp], options: list[Options]) -> None:
         self._ready = None
@@ -178,7 +179,7 @@ class MarketMakingVecEnv(FinanceVecEnv):
         template = self.template
         bad = mk.first_outside.compiled(actions, self.frozen, template._highest)
         if bad >= 0:
-            raise outside_error(f"The action of sub-env {bad}", actions[bad], template.action_space)
+            raise outside_error(f"The action of sub-env {bad}", actions[bad], template)
 
     def _step(self, actions: NDArray[np.float32]) -> tuple[Any, Any, Any, dict[str, Any]]:
         slots = self._slots
