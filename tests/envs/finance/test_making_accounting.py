@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -64,16 +64,17 @@ def test_the_mid_moves_after_the_fills_so_the_quotes_stand_around_the_mid_just_s
     assert (info["bid"], info["ask"]) == (mid - 0.5, mid + 1.5) and info["mid_price"] != mid
 
 
-def test_fills_are_judged_on_the_inventory_before_the_step() -> None:
+@pytest.mark.parametrize(("action", "sign"), [([0.0, FAR], 1), ([FAR, 0.0], -1)])
+def test_fills_are_judged_on_the_inventory_before_the_step(action: list[float], sign: int) -> None:
     env = started(max_inventory=2, sigma=0.0)
     for _ in range(2):
-        env.step([0.0, FAR])
-    assert env.inventory == 2.0
-    # at the bound the bid is not filled, though the ask, filled in the same step, makes room
+        env.step(action)
+    assert env.inventory == sign * 2
+    # at the bound one side is not filled, though the other, filled in the same step, makes room
     info = env.step([0.0, 0.0]).info
-    assert (info["bid_filled"], info["ask_filled"], info["inventory"]) == (False, True, 1.0)
+    assert (info["bid_filled"], info["ask_filled"], info["inventory"]) == (sign < 0, sign > 0, sign * 1)
     info = env.step([0.0, 0.0]).info
-    assert (info["bid_filled"], info["ask_filled"], info["inventory"]) == (True, True, 1.0)
+    assert (info["bid_filled"], info["ask_filled"], info["inventory"]) == (True, True, sign * 1)
 
 
 @pytest.mark.parametrize(("action", "sign"), [([0.0, FAR], 1), ([FAR, 0.0], -1)])
@@ -170,19 +171,19 @@ def test_buying_and_selling_are_mirror_images(seed: int) -> None:
 # ---- fills ----------------------------------------------------------------------------------------
 
 
-@given(
-    st.floats(0, 1, exclude_max=True), st.floats(0, 20), st.floats(0, 500), st.floats(0, 10),
-    st.sampled_from(["poisson", "bernoulli"]),
-)  # fmt: skip
+@given(st.floats(0, 20), st.floats(0, 500), st.floats(0, 10), st.sampled_from(["poisson", "bernoulli"]))
+@example(0.3, 100.0, 1.0, "poisson")  # where the bound of the shortcut is closest: small decays
+@example(0.3, 100.0, 1.0, "bernoulli")
 def test_the_shortcut_around_the_exponential_decides_as_the_formula(
-    uniform: float, distance: float, intensity: float, decay: float, model: str
+    distance: float, intensity: float, decay: float, model: str
 ) -> None:
     params = block(fill_intensity=intensity, fill_decay=decay, fill_model=model)
     expected = intensity / 200 * math.exp(-decay * distance)
     probability = -math.expm1(-expected) if model == "poisson" else min(1.0, expected)
     for fill in (mk.is_filled, mk.is_filled.compiled):
-        if abs(uniform - probability) > 1e-12 * probability:
-            assert fill(uniform, distance, params) == (uniform < probability)
+        for uniform in (0.0, *(probability * (1 + sign * 10.0**-k) for sign in (1, -1) for k in range(1, 11))):
+            if uniform < 1.0 and uniform != probability:  # as numbers so small that they round to 0 are
+                assert fill(uniform, distance, params) == (uniform < probability)
 
 
 @pytest.mark.parametrize("uniform", [0.0, 1e-9, 0.3, 0.495, 0.51, 0.69, 0.71])

@@ -129,17 +129,18 @@ def test_slots_have_mids_and_fills_of_their_own_and_seeds_repeat_them() -> None:
     assert rows(3) == first != rows(4)
 
 
-def test_a_frozen_slot_keeps_its_state_and_ignores_its_action() -> None:
-    vec = MarketMakingVecEnv(2, n_steps=3, autoreset=False)
+@pytest.mark.parametrize("limits", [{"n_steps": 3}, {"max_episode_steps": 3}], ids=["deadline", "time limit"])
+def test_a_frozen_slot_keeps_its_state_and_ignores_its_action(limits: dict[str, int]) -> None:
+    vec = MarketMakingVecEnv(2, **limits, autoreset=False)
     vec.reset(seed=0)
     vec.step(np.full((2, 2), 0.1))
     vec.reset(mask=np.array([False, True]))  # slot 1 is a step behind now
     vec.step(np.full((2, 2), 0.1))
     last = vec.step(np.full((2, 2), 0.1))
-    assert last.terminated.tolist() == [True, False]
+    assert last.dones.tolist() == [True, False]
     kept = {name: vec.get_attr(name)[0] for name in NAMES}
     result = vec.step(np.array([[77.0, -3.0], [0.1, 0.1]]))  # out of range, and ignored
-    assert result.kind.tolist() == [RowKind.FROZEN, RowKind.TERMINATED]
+    assert result.kind[0] == RowKind.FROZEN and result.dones.tolist() == [True, True]
     assert result.observations[0].tolist() == last.observations[0].tolist()
     assert {name: vec.get_attr(name)[0] for name in NAMES} == kept and result.infos[0] == {}
 
@@ -186,6 +187,7 @@ def test_results_are_never_overwritten() -> None:
     for _ in range(30):
         result = vec.step(np.full((3, 2), 0.1))
         kept += [result.observations, result.rewards, result.terminated, result.truncated]
+        kept += [vec.mid, vec.inventory, vec.wealth, vec.timestamp]
         kept += [values for values, _ in result.infos.columns.values() if isinstance(values, np.ndarray)]
         copies += [array.copy() for array in kept[len(copies) :]]
     assert all(np.array_equal(a, b) for a, b in zip(kept, copies, strict=True))
