@@ -299,6 +299,12 @@ def test_the_start_price_acts_at_the_next_reset() -> None:
     assert env.reset().info["mid_price"] == env.mid == 20.0
 
 
+def test_a_mid_that_stands_still_carries_nothing_and_not_minus_nothing() -> None:
+    env = started(**CERTAIN)
+    carried = [env.step([FAR, 0.0]).info["inventory_pnl"] for _ in range(20)]  # short, under shocks of both signs
+    assert {math.copysign(1.0, value) for value in carried} == {1.0} and set(carried) == {0.0}
+
+
 def test_draws_are_unit_shocks_so_that_volatility_only_scales_them() -> None:
     moves = []
     for sigma in (1.0, 2.0):
