@@ -17,17 +17,21 @@ CLASSIC_CONTROL = ("Acrobot-v1", "CartPole-v1", "MountainCar-v0", "MountainCarCo
 
 #: id -> arguments of `register`
 OWN: dict[str, dict[str, Any]] = {
+    "MarketMaking-v0": {
+        "entry_point": "sekai.envs.finance.making:MarketMakingEnv",
+        "vector_entry_point": "sekai.envs.finance.making:MarketMakingVecEnv",
+    },
     "OptimalExecution-v0": {
         "entry_point": "sekai.envs.finance.execution:OptimalExecutionEnv",
         "vector_entry_point": "sekai.envs.finance.execution:OptimalExecutionVecEnv",
     },
-    "Trading-v0": {
-        "entry_point": "sekai.envs.finance.trading:TradingEnv",
-        "vector_entry_point": "sekai.envs.finance.trading:TradingVecEnv",
-    },
     "Portfolio-v0": {
         "entry_point": "sekai.envs.finance.portfolio:PortfolioEnv",
         "vector_entry_point": "sekai.envs.finance.portfolio:PortfolioVecEnv",
+    },
+    "Trading-v0": {
+        "entry_point": "sekai.envs.finance.trading:TradingEnv",
+        "vector_entry_point": "sekai.envs.finance.trading:TradingVecEnv",
     },
 }
 
