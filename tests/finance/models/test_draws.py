@@ -34,7 +34,7 @@ def test_rare_outcomes_keep_their_probability_at_both_ends() -> None:
 def test_levels_split_the_normal_in_proportion(weights: list[int]) -> None:
     probabilities = np.array(weights) / sum(weights)
     levels = normal_levels(probabilities)
-    assert (np.diff(levels, prepend=-np.inf, append=np.inf)[1:-1] >= 0).all() if len(levels) > 1 else True
+    assert (levels[1:] >= levels[:-1]).all()
     cdf = [0.0, *(0.5 * math.erfc(-level / math.sqrt(2)) for level in levels), 1.0]
     assert np.diff(cdf) == pytest.approx(probabilities, abs=1e-12)
 

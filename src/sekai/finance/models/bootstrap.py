@@ -75,7 +75,7 @@ class StationaryBootstrap(ShockModel):
         return self._returns[path]
 
     def _spread(self, uniform: Array) -> Any:
-        """Rows from numbers in [0, 1); the last one for what is above, and where the product is rounded up."""
+        """Rows from numbers in [0, 1), each as likely; for numbers above, which begin no block, any row."""
         rows = len(self._returns)
         return np.minimum(uniform * rows, rows - 1).astype(np.int64)
 
