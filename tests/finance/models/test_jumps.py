@@ -82,6 +82,14 @@ def test_crooked_arguments_are_refused(arguments: Any, error: Any, message: str)
         MertonJumps(**given)
 
 
+def test_counts_of_thousands_begin_where_they_matter() -> None:
+    model = MertonJumps(0.0, 0.0, intensity=4000.0, jump_mean=1e-3, jump_std=0.0)
+    returns = model.begin(np.random.default_rng(2), {}, np.arange(10_000), 1, 1.0).ravel()
+    counts = (returns + 4000 * math.expm1(1e-3)) / 1e-3
+    assert_mean(counts, 4000.0)
+    assert_mean((counts - 4000.0) ** 2, 4000.0)
+
+
 def test_too_many_jumps_in_a_bar_are_refused_before_anything_is_drawn() -> None:
     rng = np.random.default_rng(0)
     model = MertonJumps(0.1, 0.2, intensity=20_001.0, jump_mean=0.0, jump_std=0.1)
