@@ -57,6 +57,16 @@ from sekai.finance.metrics import (
     value_at_risk,
     volatility,
 )
+from sekai.finance.models import (
+    GeometricBrownianMotion,
+    Heston,
+    MertonJumps,
+    OrnsteinUhlenbeck,
+    PriceModel,
+    RegimeSwitching,
+    ShockModel,
+    StationaryBootstrap,
+)
 from sekai.finance.performance import summary
 from sekai.finance.samplers import (
     EpisodeSampler,
@@ -72,11 +82,19 @@ from sekai.finance.significance import (
 __all__ = [
     "EpisodeSampler",
     "FixedStart",
+    "GeometricBrownianMotion",
+    "Heston",
     "MarketData",
+    "MertonJumps",
+    "OrnsteinUhlenbeck",
+    "PriceModel",
     "ProportionalCost",
     "RandomStart",
+    "RegimeSwitching",
     "SequentialStart",
+    "ShockModel",
     "Shortfall",
+    "StationaryBootstrap",
     "almgren_chriss_actions",
     "almgren_chriss_kappa",
     "almgren_chriss_shortfall",
