@@ -11,10 +11,10 @@ from sekai.core import ResetResult, StepResult
 from sekai.envs.finance import checks
 from sekai.envs.finance.parameters import Fixed, Parameter, ParameterEnv
 from sekai.envs.finance.portfolio import kernel as pk
-from sekai.envs.finance.portfolio.market import correlations, per_asset
 from sekai.envs.finance.portfolio.slots import PortfolioSlots, parameter_blocks
 from sekai.envs.finance.windows import count_windows, history, sampled_rows, start_row
 from sekai.errors import InvalidAction, ResetRequired
+from sekai.finance.assets import correlations, per_asset
 from sekai.finance.costs import as_cost_model, choose_cost_model
 from sekai.finance.data import MarketData
 from sekai.finance.samplers import RandomStart, as_sampler

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.envs.finance.portfolio import kernel as pk
-from sekai.envs.finance.portfolio.market import factor, spread
+from sekai.finance.assets import factor, spread
 from sekai.finance.data import MarketData
 
 #: params and assets, see `portfolio.kernel`
