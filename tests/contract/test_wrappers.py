@@ -167,7 +167,8 @@ def action_of(slot: int, taken: int, case: Case) -> Any:
     number = (3 * taken + slot) % 10
     if case.action_space is None:
         return number
-    return np.float64(number * 1.5 - 2.0) if case.single is sekai.ClipAction else np.float64(number / 5.0 - 0.9)
+    # an array, which a wrapper could write to
+    return np.array(number * 1.5 - 2.0 if case.single is sekai.ClipAction else number / 5.0 - 0.9)
 
 
 Row = tuple[Any, float, bool, bool, Any, Any]  # observation, reward, terminated, truncated, next observation, info
@@ -189,7 +190,7 @@ def lone_rows(slot: int, case: Case, count: int, *, awaited: bool) -> list[Row]:
             given = copy.deepcopy(action)
             result = await env.async_step(action) if awaited else env.step(action)
             assert type(result) is sekai.StepResult and result.done is (result.terminated or result.truncated)
-            assert action == given
+            assert np.array_equal(action, given), "the caller's action is the caller's"
             row = (before, *result[1:4], result.observation, clean(result.info))
             rows.append(copy.deepcopy(row))
             before = None if result.done else copy.deepcopy(result.observation)
@@ -279,12 +280,23 @@ def test_each_slot_under_a_vector_wrapper_is_a_lone_env_under_the_single_one(
     check_slots_are_lone_envs(case.vector(make_vec(backend, mode, case)), case, awaited=awaited)
 
 
+#: wrappers of single environments only
+INSIDE = {
+    "rescale observation": lambda env: sekai.RescaleObservation(env, -1.0, 1.0),
+    "dtype": lambda env: sekai.DtypeObservation(env, np.float32),
+    "action repeat": lambda env: sekai.ActionRepeat(env, 2),
+    "time limit": lambda env: sekai.TimeLimit(env, 3),
+    "order": sekai.OrderEnforcing,
+}
+
+
+@pytest.mark.parametrize("awaited", [False, True], ids=["step", "async_step"])
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", CASES)
-def test_single_wrappers_inside_the_slots_do_the_same(name: str, mode: str) -> None:
-    case = CASES[name]
+@pytest.mark.parametrize("name", [*CASES, *INSIDE])
+def test_single_wrappers_inside_the_slots_do_the_same(name: str, mode: str, awaited: bool) -> None:
+    case = CASES[name] if name in CASES else Case(INSIDE[name], lambda vec: vec)
     fns = [lambda slot=slot: case.single(lone_env(slot, case)) for slot in range(len(LENGTHS))]
-    check_slots_are_lone_envs(sekai.SyncVecEnv(fns, autoreset=mode), case, awaited=False)
+    check_slots_are_lone_envs(sekai.AsyncVecEnv(fns, autoreset=mode), case, awaited=awaited)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -369,38 +381,46 @@ def pooled(vec: Any, calls: int) -> tuple[list[Any], list[float]]:
     return observations, returns
 
 
-def drive(vec: Any, calls: int) -> None:
+def drive(vec: Any, calls: int, awaited: bool) -> None:
     """As `pooled` does."""
-    vec.reset(seed=0)
-    for call in range(calls):
-        result = vec.step([call % 10] * vec.num_envs)
-        if vec.autoreset is sekai.AutoresetMode.DISABLED and call % 3 == 2 and result.dones.any():
-            vec.reset(mask=result.dones.copy())
+
+    async def run() -> None:
+        await vec.async_reset(seed=0) if awaited else vec.reset(seed=0)
+        for call in range(calls):
+            actions = [call % 10] * vec.num_envs
+            result = await vec.async_step(actions) if awaited else vec.step(actions)
+            if vec.autoreset is sekai.AutoresetMode.DISABLED and call % 3 == 2 and result.dones.any():
+                mask = result.dones.copy()
+                await vec.async_reset(mask=mask) if awaited else vec.reset(mask=mask)
+
+    asyncio.run(run())
 
 
-def check_statistics(wrap: Callable[[Any], Any], backend: str, mode: str) -> None:
+def check_statistics(wrap: Callable[[Any], Any], backend: str, mode: str, awaited: bool = False) -> None:
     """Observation statistics are NumPy's over the observations acted on."""
     observations, _ = pooled(make_vec(backend, mode, CASES["statistics"]), 20)
     with wrap(make_vec(backend, mode, CASES["statistics"])) as vec:
-        drive(vec, 20)
+        drive(vec, 20, awaited)
         assert vec.obs_rms.count == len(observations)
         assert np.allclose(vec.obs_rms.mean, np.mean(observations, 0), rtol=1e-12, atol=0)
         assert np.allclose(vec.obs_rms.var, np.var(observations, 0), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("awaited", [False, True], ids=["step", "async_step"])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("backend", ["sync", "async", "native"])
-def test_observation_statistics_are_those_of_the_observations_acted_on(backend: str, mode: str) -> None:
-    check_statistics(sekai.VecNormalizeObservation, backend, mode)
+def test_observation_statistics_are_those_of_the_observations_acted_on(backend: str, mode: str, awaited: bool) -> None:
+    check_statistics(sekai.VecNormalizeObservation, backend, mode, awaited)
 
 
+@pytest.mark.parametrize("awaited", [False, True], ids=["step", "async_step"])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("backend", ["sync", "async", "native"])
-def test_reward_statistics_are_those_of_the_transitions(backend: str, mode: str) -> None:
+def test_reward_statistics_are_those_of_the_transitions(backend: str, mode: str, awaited: bool) -> None:
     # U66: the reset-only row under next_step and frozen rows do not count
     _, returns = pooled(make_vec(backend, mode, CASES["statistics"]), 20)
     with sekai.VecNormalizeReward(make_vec(backend, mode, CASES["statistics"]), gamma=0.9) as vec:
-        drive(vec, 20)
+        drive(vec, 20, awaited)
         assert vec.return_rms.count == len(returns)
         assert np.allclose(vec.return_rms.var, np.var(returns), rtol=1e-12, atol=0)
         assert np.allclose(vec.return_rms.mean, np.mean(returns), rtol=1e-12, atol=0)
