@@ -68,10 +68,12 @@ from sekai.finance.significance import (
     probabilistic_sharpe_ratio,
     sharpe_standard_error,
 )
+from sekai.finance.splits import Fold, walk_forward
 
 __all__ = [
     "EpisodeSampler",
     "FixedStart",
+    "Fold",
     "MarketData",
     "ProportionalCost",
     "RandomStart",
@@ -123,5 +125,6 @@ __all__ = [
     "twap_trajectory",
     "value_at_risk",
     "volatility",
+    "walk_forward",
     "with_cash",
 ]
