@@ -30,6 +30,7 @@ from sekai.finance.execution import (
     twap_shortfall,
     twap_trajectory,
 )
+from sekai.finance.lookahead import assert_no_lookahead
 from sekai.finance.making import (
     avellaneda_stoikov_action,
     avellaneda_stoikov_depths,
@@ -85,6 +86,7 @@ __all__ = [
     "almgren_chriss_trajectory",
     "annual_return",
     "annual_turnover",
+    "assert_no_lookahead",
     "avellaneda_stoikov_action",
     "avellaneda_stoikov_depths",
     "band_target",
