@@ -7,7 +7,9 @@ copies of the pages it writes to, as if the array had been pickled.
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ class ArrayFiles:
     """
 
     def __init__(self) -> None:
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: Path | None = None
         self._known: dict[int, tuple[NDArray[Any], Path]] = {}  # the arrays are kept, so that no id comes twice
 
     def reduce(self, value: Any) -> tuple[Any, ...] | None:
@@ -36,8 +38,9 @@ class ArrayFiles:
     def _path_of(self, array: NDArray[Any]) -> Path:
         if id(array) not in self._known:
             if self._folder is None:
-                self._folder = tempfile.TemporaryDirectory(prefix="sekai-arrays-", ignore_cleanup_errors=True)
-            path = Path(self._folder.name) / f"{len(self._known)}.npy"
+                self._folder = Path(tempfile.mkdtemp(prefix="sekai-arrays-"))
+                weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+            path = self._folder / f"{len(self._known)}.npy"
             np.save(path, array)
             self._known[id(array)] = array, path
         return self._known[id(array)][1]
@@ -46,7 +49,7 @@ class ArrayFiles:
         """Remove the files."""
         self._known.clear()
         if self._folder is not None:
-            self._folder.cleanup()
+            shutil.rmtree(self._folder, ignore_errors=True)  # Windows keeps what another process still maps
             self._folder = None
 
 
