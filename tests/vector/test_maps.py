@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import sekai
 from sekai.testing import CodedEnv
 from sekai.vector import ProcVecEnv
 from sekai.vector.maps import LARGE, ArrayFiles
@@ -87,3 +88,17 @@ def test_workers_map_what_their_factories_hold_until_they_are_closed() -> None:
     finally:
         vec.close()
     assert not folder.exists()
+
+
+def test_prices_reach_workers_as_one_mapped_history() -> None:
+    prices = 1.0 + np.arange(LARGE // 2) % 7
+    vec = sekai.make_vec("Trading-v0", 2, vectorization_mode="proc", prices=prices)
+    try:
+        folder = vec._files._folder  # type: ignore[attr-defined]
+        written = sorted(path.stat().st_size for path in folder.iterdir())
+        # prices of 8 bytes and returns of 4, once for both workers; the header has 128
+        assert written == [4 * (len(prices) - 1) + 128, 8 * len(prices) + 128]
+        result = vec.reset(options={"start": 40})
+        assert result.infos[1]["price"] == prices[40]
+    finally:
+        vec.close()
