@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from sekai.finance import MarketData
-from sekai.finance.data import shared_history
+from sekai.finance.sharing import shared_history
 
 DAYS = np.array(["2020-01-02", "2020-01-03", "2020-01-06"], "datetime64[D]")
 
@@ -172,7 +172,7 @@ def test_one_array_makes_one_history_until_it_is_changed() -> None:
 
 
 def test_a_shared_history_is_dropped_with_its_last_user() -> None:
-    from sekai.finance import data as module
+    from sekai.finance import sharing as module
 
     prices = np.array([1.0, 2.0])
     history = shared_history(prices)

@@ -67,6 +67,14 @@ class Env(gymnasium.Env[ObsType, ActType]):
         """Awaitable `step`; by default it calls `step`."""
         return self.step(action)
 
+    @classmethod
+    def share_arguments(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Arguments of the constructor, as several environments take them; `make_vec` calls it once, for all.
+
+        An environment overrides it where it makes something large of an argument that all of them can share.
+        """
+        return arguments
+
     def check_options(self, options: dict[str, Any] | None) -> None:
         """Raise for options that `reset` would refuse, before anything moves. By default all are accepted."""
 

@@ -30,6 +30,7 @@ from sekai.finance.execution import (
     twap_shortfall,
     twap_trajectory,
 )
+from sekai.finance.lookahead import assert_no_lookahead
 from sekai.finance.making import (
     avellaneda_stoikov_action,
     avellaneda_stoikov_depths,
@@ -78,10 +79,12 @@ from sekai.finance.significance import (
     probabilistic_sharpe_ratio,
     sharpe_standard_error,
 )
+from sekai.finance.splits import Fold, walk_forward
 
 __all__ = [
     "EpisodeSampler",
     "FixedStart",
+    "Fold",
     "GeometricBrownianMotion",
     "Heston",
     "MarketData",
@@ -101,6 +104,7 @@ __all__ = [
     "almgren_chriss_trajectory",
     "annual_return",
     "annual_turnover",
+    "assert_no_lookahead",
     "avellaneda_stoikov_action",
     "avellaneda_stoikov_depths",
     "band_target",
@@ -141,5 +145,6 @@ __all__ = [
     "twap_trajectory",
     "value_at_risk",
     "volatility",
+    "walk_forward",
     "with_cash",
 ]

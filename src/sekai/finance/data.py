@@ -5,33 +5,78 @@ Shapes: `T` rows (bars), stamped by their close; `N` columns (assets).
 
 from __future__ import annotations
 
-import weakref
-from typing import Any
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.spaces.checks import has_masked_entries
+from sekai.finance import frames
+from sekai.finance.validation import (
+    Array,
+    Dates,
+    as_columns,
+    check_assets,
+    check_exogenous,
+    check_fields,
+    check_prices,
+    check_timestamps,
+    place_text,
+)
+from sekai.spaces.checks import whole_number
 
-# a price beyond these is a slip, and its quotients and squares leave the range of floats
-LOWEST, HIGHEST = 1e-100, 1e100
+
+class _Parts(NamedTuple):
+    """What a history consists of: checked arrays, flat, row after row, nobody else's.
+
+    Attributes:
+        prices, log_returns: `(T * N,)`, `((T - 1) * N,)`.
+        columns: `N`; 0 where the one asset has no axis of its own.
+        fields: each `(T * N,)`.
+        exogenous: each `(T,)`.
+        gaps: rows with a price missing among the first k, `(T + 1,)`, counted from anywhere; empty for none.
+    """
+
+    prices: Array
+    log_returns: NDArray[np.float32]
+    columns: int
+    timestamps: Dates | None
+    assets: tuple[str, ...] | None
+    fields: dict[str, Array]
+    exogenous: dict[str, Array]
+    gaps: NDArray[np.int64]
 
 
 class MarketData:
     """The price history of one asset or of several.
 
-    It never changes: its arrays are read-only, so environments share them and copy nothing.
+    It never changes: its arrays are read-only, so environments share them and copy nothing. A slice is a view:
+
+        data[100:500]                      rows 100 to 499
+        data.between("2010", "2019-06")    rows by date, from the first day of 2010 to the last of June 2019
+        data.split("2015", "2018")         three histories, one after the other
+        data.select(["AAPL", "KO"])        some of the assets; a copy, since rows lie side by side in memory
 
     Args:
-        prices: `(T,)` or `(T, N)`, finite and above 0, `T` at least 2. NaN among several columns says that the asset
-            is not listed in that row; a single column has none. A private float64 copy is kept.
+        prices: `(T,)` or `(T, N)`, finite and above 0, `T` at least 2: closes. NaN among several columns says that
+            the asset is not listed in that row; a single column has none. A private float64 copy is kept.
         timestamps: `(T,)` dates (`datetime64`, `datetime`, `date` or ISO strings), strictly increasing; None: the
             rows have numbers only.
+        assets: `N` different names; None: the columns have numbers only.
+        fields: more of each bar, by name, each of the shape of `prices`: "open", "high", "low" (prices), "volume" (at
+            least 0, in shares) and "spread" (ask less bid, at least 0, in the unit of the prices). NaN may stand only
+            where the price is NaN.
+        exogenous: series that belong to no asset, by name, each `(T,)` and finite. Row `t` must have been known at
+            the close of bar `t`.
 
     Attributes:
         prices: float64 `(T,)` of one asset, `(T, N)` of several.
         n_assets: `N`.
         timestamps: `datetime64` `(T,)`, or None.
+        assets: tuple of names, or None.
+        fields, exogenous: read-only mappings of names to float64 arrays.
         log_returns: float32 `(T - 1,)` or `(T - 1, N)`, row `t` is `ln(prices[t + 1] / prices[t])`, computed in
             float64.
         kernel_arrays: the memory of `prices` and `log_returns` as kernels take it, flat, row after row, and not
@@ -42,28 +87,172 @@ class MarketData:
         TypeError, ValueError: anything else; the message names the row, and the column of several.
     """
 
-    __slots__ = ("__weakref__", "_gaps", "kernel_arrays", "log_returns", "n_assets", "prices", "timestamps")
+    __slots__ = (
+        "__weakref__",
+        "_parts",
+        "assets",
+        "exogenous",
+        "fields",
+        "kernel_arrays",
+        "log_returns",
+        "n_assets",
+        "prices",
+        "timestamps",
+    )
 
     n_assets: int
-    _gaps: NDArray[np.int64]  # rows with a price missing among the first k, (T + 1,); empty where none is missing
-    prices: NDArray[np.float64]
-    timestamps: NDArray[np.datetime64] | None
+    prices: Array
+    timestamps: Dates | None
+    assets: tuple[str, ...] | None
+    fields: Mapping[str, Array]
+    exogenous: Mapping[str, Array]
     log_returns: NDArray[np.float32]
-    kernel_arrays: tuple[NDArray[np.float64], NDArray[np.float32]]
+    kernel_arrays: tuple[Array, NDArray[np.float32]]
+    _parts: _Parts
 
-    def __init__(self, prices: Any, timestamps: Any = None) -> None:
-        checked = check_prices(prices)
-        dates = None if timestamps is None else _check_timestamps(timestamps, len(checked))
+    def __init__(
+        self,
+        prices: Any,
+        timestamps: Any = None,
+        *,
+        assets: Any = None,
+        fields: Mapping[str, Any] | None = None,
+        exogenous: Mapping[str, Any] | None = None,
+    ) -> None:
+        if isinstance(prices, MarketData):
+            raise TypeError("prices is a MarketData; give it as data=.")
+        checked = as_columns("prices", prices)
+        columns = 0 if checked.ndim == 1 else checked.shape[1]
+        names = check_assets(assets, columns or 1)
+        dates = None if timestamps is None else check_timestamps(timestamps, len(checked))
+        check_prices(checked, dates, names)
+        columned = check_fields(fields, checked, dates, names)
         returns = np.diff(np.log(checked), axis=0).astype(np.float32)
+        self._settle(
+            _Parts(
+                checked.reshape(-1),
+                returns.reshape(-1),
+                columns,
+                dates,
+                names,
+                {name: values.reshape(-1) for name, values in columned.items()},
+                check_exogenous(exogenous, len(checked), dates),
+                _count_gaps(checked),
+            )
+        )
+
+    def _settle(self, parts: _Parts) -> None:
+        shape = (-1, parts.columns) if parts.columns else (-1,)
         for name, value in (
-            ("prices", _read_only(checked)),
-            ("timestamps", None if dates is None else _read_only(dates)),
-            ("n_assets", 1 if checked.ndim == 1 else checked.shape[1]),
-            ("log_returns", _read_only(returns)),
-            ("kernel_arrays", (checked.reshape(-1), returns.reshape(-1))),
-            ("_gaps", _count_gaps(checked)),
+            ("_parts", parts),
+            ("prices", _read_only(parts.prices.reshape(shape))),
+            ("timestamps", None if parts.timestamps is None else _read_only(parts.timestamps)),
+            ("assets", parts.assets),
+            ("n_assets", parts.columns or 1),
+            ("fields", _read_only_mapping({name: flat.reshape(shape) for name, flat in parts.fields.items()})),
+            ("exogenous", _read_only_mapping(parts.exogenous)),
+            ("log_returns", _read_only(parts.log_returns.reshape(shape))),
+            ("kernel_arrays", (parts.prices, parts.log_returns)),
         ):
             object.__setattr__(self, name, value)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        timestamp: str | None = None,
+        asset: str | None = None,
+        price: str | None = None,
+        exogenous: Iterable[str] = (),
+    ) -> MarketData:
+        """The history in a table of pandas, polars or pyarrow (package `narwhals`, extra `data`).
+
+        Column names that are recognised are so in any case. There are three layouts:
+
+        - bars of one asset: a column of prices ("close"), beside it any of "open", "high", "low", "volume", "spread";
+        - long: the same with a column of asset names ("asset", "symbol" or "ticker"): a row for each bar of each
+          asset. Assets come in the order in which they appear, dates in order of time; NaN stands where an asset has
+          no row at a date that others have;
+        - wide: anything else is a column of prices for each asset, named after it.
+
+        In the first two, columns with other names are not read. The named levels of a pandas index are columns.
+
+        Args:
+            frame: the table.
+            timestamp: name of the column of dates; None: "timestamp", "date", "datetime" or "time". Without one the
+                rows have numbers only.
+            asset: name of the column of asset names.
+            price: name of the column of prices.
+            exogenous: names of columns with series that belong to no asset; in a long table all assets of a date have
+                the same number.
+
+        Raises:
+            ImportError: the package is not installed.
+            TypeError, ValueError: as for the class; no such column; a pair of date and asset that comes twice, or out
+                of order.
+        """
+        return cls._from_table(frames.columns_of(frame), timestamp, asset, price, exogenous)
+
+    @classmethod
+    def from_csv(
+        cls,
+        path: str | Path,
+        *,
+        timestamp: str | None = None,
+        asset: str | None = None,
+        price: str | None = None,
+        exogenous: Iterable[str] = (),
+        date_format: str | None = None,
+    ) -> MarketData:
+        """The history in a CSV file, plain or gzipped (`.gz`), with a header line and commas; nothing is imported.
+
+        Args:
+            path: the file. An empty cell is NaN.
+            timestamp, asset, price, exogenous: as for `from_frame`.
+            date_format: how dates are written, as for `datetime.strptime` ("%m/%d/%Y"); None: ISO.
+
+        Raises:
+            OSError: the file cannot be read.
+            TypeError, ValueError: as for `from_frame`; the message begins with the path.
+        """
+        with frames.naming(path):
+            table = frames.read_csv(Path(path))
+            if date_format is not None:
+                frames.parse_dates(table, timestamp, date_format)
+            return cls._from_table(table, timestamp, asset, price, exogenous)
+
+    @classmethod
+    def from_parquet(
+        cls,
+        path: str | Path,
+        *,
+        timestamp: str | None = None,
+        asset: str | None = None,
+        price: str | None = None,
+        exogenous: Iterable[str] = (),
+    ) -> MarketData:
+        """The history in a Parquet file (packages `pyarrow` and `narwhals`, extra `data`).
+
+        Args:
+            path: the file.
+            timestamp, asset, price, exogenous: as for `from_frame`.
+
+        Raises:
+            ImportError: a package is not installed.
+            OSError: the file cannot be read.
+            TypeError, ValueError: as for `from_frame`; the message begins with the path.
+        """
+        with frames.naming(path):
+            table = frames.columns_of(frames.read_parquet(Path(path)))
+            return cls._from_table(table, timestamp, asset, price, exogenous)
+
+    @classmethod
+    def _from_table(
+        cls, table: frames.Table, timestamp: str | None, asset: str | None, price: str | None, exogenous: Iterable[str]
+    ) -> MarketData:
+        found = frames.read_layout(table, timestamp, asset, price, exogenous)
+        return cls(found.prices, found.timestamps, assets=found.assets, fields=found.fields, exogenous=found.exogenous)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"MarketData never changes: {name!r} cannot be set; make a new one.")
@@ -77,16 +266,152 @@ class MarketData:
     def __repr__(self) -> str:
         assets = "" if self.prices.ndim == 1 else f" of {self.n_assets} assets"
         dates = "" if self.timestamps is None else f", {self.timestamps[0]} to {self.timestamps[-1]}"
-        return f"MarketData({len(self)} rows{assets}{dates})"
+        more = "".join(f", {name}" for name in (*self.fields, *self.exogenous))
+        return f"MarketData({len(self)} rows{assets}{dates}{more})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return MarketData, (self.prices, self.timestamps)
+        return _restored, (self._parts,)
 
     def __copy__(self) -> MarketData:
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> MarketData:
+        memo.update({id(array): array for array in self.kernel_arrays})  # an environment holds them beside this object
         return self
+
+    # ---- parts ----------------------------------------------------------------------------------
+
+    def __getitem__(self, rows: slice) -> MarketData:
+        """The rows of a slice, as views.
+
+        Raises:
+            TypeError: no slice; one row is `data.prices[row]`.
+            ValueError: a step other than 1, or fewer than 2 rows.
+        """
+        if not isinstance(rows, slice):
+            raise TypeError(f"The index is {rows!r}; expected a slice of rows such as data[100:500].")
+        first, stop, step = rows.indices(len(self))
+        if step != 1:
+            raise ValueError(f"The slice has the step {rows.step}; expected neighbouring rows.")
+        return self._rows(first, stop, f"data[{first}:{stop}]")
+
+    def _rows(self, first: int, stop: int, what: str) -> MarketData:
+        if stop - first < 2:
+            raise ValueError(f"{what} has {max(stop - first, 0)} rows; expected at least 2.")
+        parts, n = self._parts, self.n_assets
+        return _restored(
+            _Parts(
+                parts.prices[first * n : stop * n],
+                parts.log_returns[first * n : (stop - 1) * n],
+                parts.columns,
+                None if parts.timestamps is None else parts.timestamps[first:stop],
+                parts.assets,
+                {name: flat[first * n : stop * n] for name, flat in parts.fields.items()},
+                {name: values[first:stop] for name, values in parts.exogenous.items()},
+                parts.gaps[first : stop + 1] if len(parts.gaps) else parts.gaps,
+            )
+        )
+
+    def between(self, start: Any = None, end: Any = None) -> MarketData:
+        """The rows from one date to another, both included, as views.
+
+        Args:
+            start: a date; None: from the beginning.
+            end: a date, with all that it holds: "2019" is the whole year, "2019-06-30" the whole day. None: to the end.
+
+        Raises:
+            ValueError: the history has no dates, or fewer than 2 rows between these.
+        """
+        first = 0 if start is None else self._first_row_at(start)
+        stop = len(self) if end is None else self._first_row_at(_as_date(end) + 1)
+        return self._rows(first, stop, f"The time between {start} and {end}")
+
+    def select(self, assets: Any) -> MarketData:
+        """Some of the assets, in the order given; a single name gives the history of one asset, `(T,)`.
+
+        Rows lie side by side in memory, so this copies, once.
+
+        Args:
+            assets: a name or column number, or a sequence of them.
+
+        Raises:
+            ValueError: no such asset, one that comes twice, or a single one with a price missing.
+        """
+        given = [assets] if isinstance(assets, (str, int, np.integer)) else list(assets)
+        columns = [self._column(asset) for asset in given]
+        if not columns:
+            raise ValueError("select was given no asset; expected at least one.")
+        if len(set(columns)) < len(columns):
+            raise ValueError(f"assets is {assets!r}; expected every asset once.")
+
+        def chosen(values: Array) -> Array:
+            return values.reshape(len(self), -1)[:, columns]
+
+        return MarketData(
+            chosen(self.prices),
+            self.timestamps,
+            assets=None if self.assets is None else [self.assets[column] for column in columns],
+            fields={name: chosen(values) for name, values in self.fields.items()},
+            exogenous=self.exogenous,
+        )
+
+    def split(self, *points: Any, embargo: int = 0, history: int = 0) -> tuple[MarketData, ...]:
+        """Cut at some rows into histories, one after the other, as views.
+
+            rows     0 .............. point | embargo |.......................
+            first    [=====================)
+            second               [ history  |         [======================)
+
+        Without `history` no row is in two of them. With `history=lookback` the first decision of a later part falls
+        on the first row after the point and its embargo: its observation then reads rows before it.
+
+        Args:
+            points: rows or dates, in order. A date stands for the first row at or after it.
+            embargo: rows left out after each point.
+            history: rows of a later part before those.
+
+        Returns:
+            One history more than there are points.
+
+        Raises:
+            ValueError: points out of order, a part with fewer than 2 rows, or less history than asked for.
+        """
+        embargo = whole_number("embargo", embargo, minimum=0)
+        history = whole_number("history", history, minimum=0)
+        stops = [self._point(point) for point in points] + [len(self)]
+        parts, begin = [], 0
+        for k, stop in enumerate(stops):
+            if begin < 0:
+                raise ValueError(
+                    f"points[{k - 1}] is {points[k - 1]!r}, row {stops[k - 1]}, which has no history of {history} rows "
+                    "before it; expected a later point, or a shorter history."
+                )
+            what = f"Part {k} of the split, rows {begin} to {stop - 1},"
+            if k < len(points) and stop >= stops[k + 1]:
+                raise ValueError(
+                    f"points is {points!r}, rows {stops[:-1]}; expected rows in order, within the history."
+                )
+            parts.append(self._rows(begin, stop, what))
+            begin = stop + embargo - history
+        return tuple(parts)
+
+    def _point(self, point: Any) -> int:
+        if isinstance(point, (int, np.integer)) and not isinstance(point, bool):
+            return int(point) + (len(self) if point < 0 else 0)
+        return self._first_row_at(point)
+
+    def _column(self, asset: Any) -> int:
+        if isinstance(asset, str):
+            if self.assets is None or asset not in self.assets:
+                known = "none has a name" if self.assets is None else f"there are {', '.join(self.assets)}"
+                raise ValueError(f"There is no asset {asset!r}: {known}.")
+            return self.assets.index(asset)
+        column = whole_number("assets", asset, minimum=0)
+        if column >= self.n_assets:
+            raise ValueError(f"There is no column {column}; expected 0 to {self.n_assets - 1}.")
+        return column
+
+    # ---- rows -----------------------------------------------------------------------------------
 
     def check_listed(self, first: Any, last: Any) -> None:
         """Raise unless every asset is listed in every row of some windows.
@@ -97,18 +422,19 @@ class MarketData:
         Raises:
             ValueError: a price is missing; the message names its row and column.
         """
-        if not len(self._gaps):
+        gaps = self._parts.gaps
+        if not len(gaps):
             return
         first, last = np.atleast_1d(first), np.atleast_1d(last)
-        bad = np.flatnonzero(self._gaps[last + 1] > self._gaps[first])
+        bad = np.flatnonzero(gaps[last + 1] > gaps[first])
         if len(bad):
             begin, end = int(first[bad[0]]), int(last[bad[0]])
             row, column = np.argwhere(np.isnan(self.prices[begin : end + 1]))[0].tolist()
-            date = "" if self.timestamps is None else f" ({self.timestamps[begin + row]})"
+            place = place_text("prices", (begin + row, column), self.timestamps, self.assets)
             raise ValueError(
-                f"prices[{begin + row}, {column}]{date} is NaN, and the window of rows {begin} to {end} contains it: "
-                "an asset that is not listed cannot be held. Leave out the column, or choose other windows with "
-                "options={'start': ...} or a sampler."
+                f"{place} is NaN, and the window of rows {begin} to {end} contains it: an asset that is not listed "
+                "cannot be held. Leave out the column, or choose other windows with options={'start': ...} or a "
+                "sampler."
             )
 
     def row_of(self, date: Any) -> int:
@@ -117,75 +443,42 @@ class MarketData:
         Raises:
             ValueError: the history has no dates, or not this one; the message names the nearest ones.
         """
-        if self.timestamps is None:
-            raise ValueError(f"{date!r} is a date, and this history has none: give a row, 0 to {len(self) - 1}.")
-        try:
-            wanted = np.datetime64(date)
-        except (ValueError, TypeError):
-            raise ValueError(f"{date!r} is no date; expected one such as '2020-01-31' or a row number.") from None
-        after = int(np.searchsorted(self.timestamps, wanted)) if not np.isnat(wanted) else len(self)
-        if after < len(self) and self.timestamps[after] == wanted:
+        dates = self._dates(date)
+        wanted = _as_date(date)
+        after = int(np.searchsorted(dates, wanted))
+        if after < len(self) and dates[after] == wanted:
             return after
-        near = ", ".join(str(date) for date in self.timestamps[max(after - 1, 0) : after + 1])
+        near = ", ".join(str(date) for date in dates[max(after - 1, 0) : after + 1])
         raise ValueError(f"{date!r} is not in the history; the nearest dates are {near}.")
 
+    def _first_row_at(self, date: Any) -> int:
+        """The first row at or after a date, `T` where there is none."""
+        return int(np.searchsorted(self._dates(date), _as_date(date)))
 
-_shared: weakref.WeakValueDictionary[int, MarketData] = weakref.WeakValueDictionary()
-
-
-def shared_history(prices: Any) -> MarketData:
-    """A `MarketData` of `prices`, the same one for every caller that gives the same array, unless it was changed."""
-    known = _shared.get(id(prices))
-    if known is not None and _are_prices_of(known, prices):
-        return known
-    made = MarketData(prices)
-    _shared[id(prices)] = made
-    return made
+    def _dates(self, date: Any) -> Dates:
+        if self.timestamps is None:
+            raise ValueError(f"{date!r} is a date, and this history has none: give a row, 0 to {len(self) - 1}.")
+        return self.timestamps
 
 
-def _are_prices_of(data: MarketData, prices: Any) -> bool:
-    given = np.asarray(prices)
-    if given.ndim == 2 and given.shape[1] == 1:
-        given = given.reshape(-1)
-    # NaN is the only value that differs from itself
-    return given.shape == data.prices.shape and bool(
-        ((given == data.prices) | ((given != given) & (data.prices != data.prices))).all()
-    )
-
-
-def check_prices(prices: Any) -> NDArray[np.float64]:
-    """A private float64 copy of `prices`, `(T,)` of one asset, `(T, N)` of several; see `MarketData`."""
-    if isinstance(prices, MarketData):
-        raise TypeError("prices is a MarketData; give it as data=.")
-    if has_masked_entries(prices):
-        raise TypeError("prices is a masked array with masked entries; fill or leave out these rows.")
+def _as_date(date: Any) -> np.datetime64:
     try:
-        given = np.asarray(prices)
-        array = np.array(given, np.float64, order="C")
-    except (ValueError, TypeError) as error:
-        raise TypeError(f"prices must be numbers, shape (T,) or (T, N): {error}.") from None
-    if given.dtype.kind not in "iufO":
-        raise TypeError(f"prices has dtype {given.dtype}; expected numbers: convert the column to float.")
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array.reshape(-1)
-    if array.ndim not in (1, 2) or 0 in array.shape[1:]:
-        raise ValueError(f"prices has shape {array.shape}; expected (T,), or (T, N) with a column for each asset.")
-    if len(array) < 2:
-        raise ValueError(f"prices has {len(array)} rows; expected at least 2.")
-    bad = ~((array >= LOWEST) & (array <= HIGHEST))
-    if array.ndim == 2:
-        bad &= ~np.isnan(array)
-    if bad.any():
-        place = np.argwhere(bad)[0].tolist()
-        rows = int(bad.reshape(len(bad), -1).any(axis=1).sum())
-        raise ValueError(
-            f"prices[{', '.join(map(str, place))}] is {array[*place]}; expected finite prices above 0, within "
-            f"[{LOWEST}, {HIGHEST}] ({rows} of {len(array)} rows are not): repair or leave out these rows."
-        )
-    return array
+        found = np.datetime64(date)
+    except (ValueError, TypeError):
+        found = np.datetime64("NaT")
+    if np.isnat(found):
+        raise ValueError(f"{date!r} is no date; expected one such as '2020-01-31' or a row number.")
+    return found
 
 
-def _count_gaps(prices: NDArray[np.float64]) -> NDArray[np.int64]:
+def _restored(parts: _Parts) -> MarketData:
+    """A history of parts that have been checked, and that nobody else writes to."""
+    data = MarketData.__new__(MarketData)
+    data._settle(parts)
+    return data
+
+
+def _count_gaps(prices: Array) -> NDArray[np.int64]:
     missing = np.isnan(prices).reshape(len(prices), -1).any(axis=1)
     return np.concatenate(([0], np.cumsum(missing))) if missing.any() else np.empty(0, np.int64)
 
@@ -196,43 +489,5 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
-def _check_timestamps(timestamps: Any, rows: int) -> NDArray[np.datetime64]:
-    if has_masked_entries(timestamps):
-        raise TypeError("timestamps is a masked array with masked entries; every row needs a date.")
-    given = np.asarray(timestamps)
-    if given.dtype.kind not in "MOU" or (given.dtype.kind == "O" and not all(map(_is_date, given.flat))):
-        raise TypeError(
-            f"timestamps has dtype {given.dtype}; expected dates without a time zone (datetime64, datetime, date or "
-            "ISO strings): convert numbers with np.asarray(seconds, 'datetime64[s]')."
-        )
-    try:
-        dates: NDArray[np.datetime64] = np.array(given, "datetime64")
-    except ValueError:
-        row, value = next((row, value) for row, value in enumerate(given.flat) if not _parses(value))
-        raise ValueError(f"timestamps[{row}] is {str(value)!r}; expected an ISO date such as '2020-01-31'.") from None
-    if dates.shape != (rows,):
-        raise ValueError(f"timestamps has shape {dates.shape}; expected {(rows,)}, one for each row of prices.")
-    if np.isnat(dates).any():
-        row = int(np.flatnonzero(np.isnat(dates))[0])
-        raise ValueError(f"timestamps[{row}] is not a date (NaT); expected one for each row.")
-    late = np.flatnonzero(dates[1:] <= dates[:-1])
-    if len(late):
-        row = int(late[0]) + 1
-        raise ValueError(
-            f"timestamps[{row}] is {dates[row]}, not after timestamps[{row - 1}], {dates[row - 1]}; expected strictly "
-            "increasing dates: sort the rows and drop duplicates."
-        )
-    return dates
-
-
-def _parses(value: Any) -> bool:
-    try:
-        np.datetime64(value)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_date(value: Any) -> bool:
-    # a date with a time zone would lose it silently
-    return isinstance(value, str) or (hasattr(value, "year") and getattr(value, "tzinfo", None) is None)
+def _read_only_mapping(arrays: Mapping[str, Array]) -> Mapping[str, Array]:
+    return MappingProxyType({name: _read_only(array) for name, array in arrays.items()})

@@ -2,35 +2,53 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-
-import numpy as np
 
 from sekai.finance.data import MarketData
 
 
 @cache
 def sp500() -> MarketData:
-    """Daily closes of the S&P 500 index, 1999 to 2018, with their dates; bundled in the package `arch`.
+    """Daily bars of the S&P 500 index, 1999 to 2018: closes, open, high, low, volume; bundled in the package `arch`.
 
     The index pays no dividends, so these are price returns, not total returns.
 
     Raises:
         ImportError: the package is not installed.
     """
-    return _closes("arch", "data/sp500/sp500.csv.gz")
+    return _index("data/sp500/sp500.csv.gz")
 
 
-def _closes(package: str, file: str) -> MarketData:
-    """Dates and closes of a CSV file with the columns `Date` (month/day/year) and `Close`."""
-    with gzip.open(_package_folder(package) / file, "rt", encoding="utf-8", newline="") as lines:
-        rows = [(row["Date"].split("/"), float(row["Close"])) for row in csv.DictReader(lines)]
-    dates = [f"{int(year):04}-{int(month):02}-{int(day):02}" for (month, day, year), _ in rows]
-    return MarketData([close for _, close in rows], np.array(dates, "datetime64[D]"))
+@cache
+def nasdaq() -> MarketData:
+    """Daily bars of the NASDAQ Composite index, 1999 to 2018: as `sp500`, bundled in the package `arch`.
+
+    Two days (2015-05-12 and 2018-01-09) have a volume of 0: the file lacks it.
+
+    Raises:
+        ImportError: the package is not installed.
+    """
+    return _index("data/nasdaq/nasdaq.csv.gz")
+
+
+@cache
+def us_stocks() -> MarketData:
+    """Daily closes of 19 large US stocks, 1990 to 2022, adjusted for splits and dividends; bundled in `skfolio`.
+
+    Its twentieth, Range Resources (RRC), is left out. All 19 were large at the end of these years: returns of such a
+    choice are better than those of stocks chosen at the beginning.
+
+    Raises:
+        ImportError: the package is not installed.
+    """
+    stocks = MarketData.from_csv(_package_folder("skfolio") / "datasets/data/sp500_dataset.csv.gz")
+    return stocks.select([name for name in stocks.assets or () if name != "RRC"])
+
+
+def _index(file: str) -> MarketData:
+    return MarketData.from_csv(_package_folder("arch") / file, date_format="%m/%d/%Y")
 
 
 def _package_folder(package: str) -> Path:

@@ -117,6 +117,13 @@ class Recipe:
             env = _apply(outer, env)
         return _as_sekai(env)
 
+    def shared(self) -> Recipe:
+        """The recipe of several environments: its arguments as the class shares them."""
+        creator = load_entry_point(self.spec.entry_point, self.spec.id)
+        if not isinstance(creator, type) or not issubclass(creator, Env):
+            return self
+        return Recipe(dataclasses.replace(self.spec, kwargs=creator.share_arguments(self.spec.kwargs)), self.wrappers)
+
     def spawned(self) -> Recipe:
         """The recipe of one sub-environment: every argument that is a `Spawns` replaced by its `spawn()`."""
         kwargs = {

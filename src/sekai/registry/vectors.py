@@ -98,6 +98,7 @@ def _make_slots(
     backend = BACKENDS[mode]
     each = recipe(entry, max_episode_steps, wrappers, kwargs)
     check_backend_arguments(entry.id, load_entry_point(entry.entry_point, entry.id), backend, for_vector)
+    each = each.shared()
     return backend([each.spawned() for _ in range(num_envs)], **for_vector)
 
 

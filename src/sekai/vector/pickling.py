@@ -6,6 +6,8 @@ import io
 import pickle
 from typing import Any
 
+from sekai.vector.maps import ArrayFiles
+
 
 def dumps(message: Any) -> bytes:
     """Pickle `message`, by value what pickle cannot; `pickle.loads` reads it back.
@@ -20,11 +22,15 @@ def dumps(message: Any) -> bytes:
         return dumps_by_value(message)
 
 
-def dumps_by_value(message: Any) -> bytes:
+def dumps_by_value(message: Any, files: ArrayFiles | None = None) -> bytes:
     """Pickle with cloudpickle: functions and classes of the main module travel whole.
 
     pickle would send their names, which another process knows only where a script is run as a file; not from a
     notebook, a prompt or `python -c`.
+
+    Args:
+        message: what to pickle.
+        files: where large arrays go, for processes of this machine; None: they are pickled like all else.
     """
     import cloudpickle
 
@@ -32,7 +38,8 @@ def dumps_by_value(message: Any) -> bytes:
         def reducer_override(self, value: Any) -> Any:
             if isinstance(value, io.IOBase):
                 raise pickle.PicklingError(f"{value!r} is open in this process only; send its path instead.")
-            return super().reducer_override(value)
+            mapped = None if files is None else files.reduce(value)
+            return super().reducer_override(value) if mapped is None else mapped
 
     buffer = io.BytesIO()
     Pickler(buffer).dump(message)

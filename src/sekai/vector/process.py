@@ -28,6 +28,7 @@ from sekai.vector.base import AutoresetOptions, SlotVecEnv
 from sekai.vector.building import EnvFactory, check_equal_spaces, check_factories
 from sekai.vector.exclusive import exclusive, exclusive_step
 from sekai.vector.infos import Infos
+from sekai.vector.maps import ArrayFiles
 from sekai.vector.pickling import dumps_by_value
 from sekai.vector.requests import ResetRequest, reset_request
 from sekai.vector.results import VecResetResult, VecStepResult
@@ -110,7 +111,8 @@ class ProcVecEnv(SlotVecEnv):
     """Sub-environments stepped in parallel, in worker processes.
 
     Args:
-        env_fns: one zero-argument callable per sub-environment, sent to its worker with cloudpickle.
+        env_fns: one zero-argument callable per sub-environment, sent to its worker with cloudpickle. Arrays of a
+            megabyte or more go to temporary files, which the workers map into their memory and share.
         autoreset: as for `SyncVecEnv`.
         autoreset_options: as for `SyncVecEnv`; called in this process.
         context: start method of `multiprocessing`; by default `"forkserver"` (`"spawn"` on Windows).
@@ -149,6 +151,7 @@ class ProcVecEnv(SlotVecEnv):
         self.close_timeout = close_timeout
         self._number = 0
         self._workers: list[_Worker] = []
+        self._files = ArrayFiles()
         try:
             self._start(factories, context, autoreset)
             facts = self._first_replies()
@@ -170,7 +173,7 @@ class ProcVecEnv(SlotVecEnv):
         mode = AutoresetMode.parse(autoreset).value
         start = multiprocessing.get_context(context or ("spawn" if sys.platform == "win32" else "forkserver"))
         bounds = share_bounds(len(factories), self.num_workers)
-        shares = [dumps_by_value(factories[lo:hi]) for lo, hi in bounds]
+        shares = [dumps_by_value(factories[lo:hi], self._files) for lo, hi in bounds]
         for index, ((lo, hi), share) in enumerate(zip(bounds, shares, strict=True)):
             ours, theirs = start.Pipe()
             process = start.Process(  # type: ignore[attr-defined]  # every context has it
@@ -387,6 +390,7 @@ class ProcVecEnv(SlotVecEnv):
                 worker.process.join()
             worker.pipe.close()
             worker.process.close()
+        self._files.remove()
         self._raise_failures(outcomes)
 
 

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.finance.data import MarketData, shared_history
+from sekai.finance.data import MarketData
 from sekai.finance.samplers import EpisodeSampler, check_positions
+from sekai.finance.sharing import shared_history
 
 KNOWN_OPTIONS = ("start",)
 
@@ -26,6 +27,13 @@ def history(prices: Any, data: Any) -> MarketData | None:
             f"data is of type {type(data).__name__}; expected a MarketData. Bare prices are given as prices=."
         )
     return data if prices is None else shared_history(prices)
+
+
+def share_history(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of an environment with the history as `data`, so that it travels to other processes checked."""
+    if arguments.get("prices") is None or arguments.get("data") is not None:
+        return arguments
+    return {**arguments, "prices": None, "data": shared_history(arguments["prices"])}
 
 
 def count_windows(data: MarketData, lookback: int, episode_length: int) -> int:

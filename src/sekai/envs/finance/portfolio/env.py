@@ -12,7 +12,7 @@ from sekai.envs.finance import checks
 from sekai.envs.finance.parameters import Fixed, Parameter, ParameterEnv
 from sekai.envs.finance.portfolio import kernel as pk
 from sekai.envs.finance.portfolio.slots import PortfolioSlots, parameter_blocks
-from sekai.envs.finance.windows import count_windows, history, sampled_rows, start_row
+from sekai.envs.finance.windows import count_windows, history, sampled_rows, share_history, start_row
 from sekai.errors import InvalidAction, ResetRequired
 from sekai.finance.assets import correlations, per_asset
 from sekai.finance.costs import as_cost_model, choose_cost_model
@@ -232,6 +232,11 @@ class PortfolioEnv(ParameterEnv):
         return int(self._slots.clock[pk.ROW, 0]) - self._first_row
 
     # ---- episodes -------------------------------------------------------------------------------
+
+    @classmethod
+    def share_arguments(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        """See `windows.share_history`."""
+        return share_history(arguments)
 
     def check_options(self, options: Options) -> None:
         """Raise for options that `reset` would refuse; see `windows.start_row`."""

@@ -13,7 +13,7 @@ from sekai.envs.finance import checks
 from sekai.envs.finance.parameters import Fixed, Parameter, ParameterEnv
 from sekai.envs.finance.trading import kernel as tk
 from sekai.envs.finance.trading.slots import NO_SHOCKS, TradingSlots, parameter_block, price_error
-from sekai.envs.finance.windows import count_windows, history, sampled_rows, start_row
+from sekai.envs.finance.windows import count_windows, history, sampled_rows, share_history, start_row
 from sekai.errors import InvalidAction, ResetRequired
 from sekai.finance.costs import as_cost_model, choose_cost_model
 from sekai.finance.data import MarketData
@@ -240,6 +240,11 @@ class TradingEnv(ParameterEnv):
         return int(self._slots.clock[tk.ROW, 0]) - self._first_row
 
     # ---- episodes -------------------------------------------------------------------------------
+
+    @classmethod
+    def share_arguments(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        """See `windows.share_history`."""
+        return share_history(arguments)
 
     def check_options(self, options: Options) -> None:
         """Raise for options that `reset` would refuse; see `windows.start_row`."""
