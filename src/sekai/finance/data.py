@@ -5,6 +5,7 @@ Shapes: `T` rows (bars), stamped by their close; `N` columns (assets).
 
 from __future__ import annotations
 
+import hashlib
 import weakref
 from typing import Any
 
@@ -42,9 +43,19 @@ class MarketData:
         TypeError, ValueError: anything else; the message names the row, and the column of several.
     """
 
-    __slots__ = ("__weakref__", "_gaps", "kernel_arrays", "log_returns", "n_assets", "prices", "timestamps")
+    __slots__ = (
+        "__weakref__",
+        "_fingerprint",
+        "_gaps",
+        "kernel_arrays",
+        "log_returns",
+        "n_assets",
+        "prices",
+        "timestamps",
+    )
 
     n_assets: int
+    _fingerprint: str | None  # once it was asked for
     _gaps: NDArray[np.int64]  # rows with a price missing among the first k, (T + 1,); empty where none is missing
     prices: NDArray[np.float64]
     timestamps: NDArray[np.datetime64] | None
@@ -62,6 +73,7 @@ class MarketData:
             ("log_returns", _read_only(returns)),
             ("kernel_arrays", (checked.reshape(-1), returns.reshape(-1))),
             ("_gaps", _count_gaps(checked)),
+            ("_fingerprint", None),
         ):
             object.__setattr__(self, name, value)
 
@@ -87,6 +99,19 @@ class MarketData:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> MarketData:
         return self
+
+    @property
+    def fingerprint(self) -> str:
+        """32 hexadecimal digits, equal for equal prices and timestamps and for no others."""
+        if self._fingerprint is None:
+            digest = hashlib.blake2b(repr(self.prices.shape).encode(), digest_size=16)
+            digest.update(self.prices.data)
+            if self.timestamps is not None:
+                digest.update(str(self.timestamps.dtype).encode())
+                digest.update(self.timestamps.view(np.int64).data)
+            object.__setattr__(self, "_fingerprint", digest.hexdigest())
+        assert self._fingerprint is not None
+        return self._fingerprint
 
     def check_listed(self, first: Any, last: Any) -> None:
         """Raise unless every asset is listed in every row of some windows.
