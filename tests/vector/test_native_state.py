@@ -145,7 +145,6 @@ def interrupted(vec: Walk) -> None:
     with pytest.raises(ZeroDivisionError):
         vec.step(moves(1, 3)[0])
     vec._observe = observe  # type: ignore[method-assign]
-    assert vec.lost_rows.all()
 
 
 MOMENTS = [new, reset, played(2), played(3), played(4), played(5), partly_reset, lost, interrupted]
@@ -174,6 +173,12 @@ def test_frozen_rows_and_their_flags_and_actions_are_part_of_it() -> None:
     assert result.kind.tolist() == [RowKind.FROZEN, RowKind.FROZEN, RowKind.TERMINATED]
     assert result.terminated.all()
     assert result.observations["turn"].tolist() == [3, 4, 5]
+
+
+def test_the_rows_of_an_interrupted_step_are_lost_after_it() -> None:
+    vec = Walk()
+    interrupted(vec)
+    assert vec.get_state()["vec.lost"].all()
 
 
 def test_lost_rows_are_marked_after_it_too() -> None:

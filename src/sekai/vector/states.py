@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
+from numpy.typing import NDArray
 
 from sekai.core.slots import Phase
 from sekai.core.states import (
@@ -44,7 +45,7 @@ def save(vec: NativeVecEnv) -> Arrays:
     return {
         **_fixed(vec),
         **join(
-            vec=_bookkeeping(vec),
+            vec={**_bookkeeping(vec), "next_options": _prepared(vec)},
             rng=generator_arrays(vec._rng),
             held=_leaves(vec.observation_space, vec._held),
             actions=_leaves(vec.action_space, vec._last_actions),
@@ -59,7 +60,8 @@ def load(vec: NativeVecEnv, state: Any) -> None:
     fixed = _fixed(vec)
     check_same(given, fixed, vec)
     rest = {name: array for name, array in given.items() if name.partition(".")[0] not in _PARTS}
-    check_like(rest, {**fixed, **join(vec=_bookkeeping(vec))}, free=("vec.unasked",))
+    like = {**_bookkeeping(vec), "next_options": np.zeros(vec.num_envs, np.str_)}
+    check_like(rest, {**fixed, **join(vec=like)}, free=("vec.unasked",))
     rng = generator_from(part_of(given, "rng"))
     held = _batch(vec.observation_space, vec.num_envs, part_of(given, "held"), "held")
     actions = _batch(vec.action_space, vec.num_envs, part_of(given, "actions"), "actions")
@@ -94,7 +96,6 @@ def _fixed(vec: NativeVecEnv) -> Arrays:
 
 def _bookkeeping(vec: NativeVecEnv) -> Arrays:
     vec._note_unfinished()
-    advice = "give autoreset_options that return such options."
     return {
         "phase": vec.phase,
         "frozen": vec.frozen,
@@ -103,14 +104,17 @@ def _bookkeeping(vec: NativeVecEnv) -> Arrays:
         "lost": vec._lost,
         "episode": np.array(vec._episode, np.int64),
         "unasked": np.array(vec._unasked, np.int64),
-        "next_options": np.array(
-            [
-                to_text(options, f"What autoreset_options gave for sub-env {slot}", advice)
-                for slot, options in enumerate(vec._next_options)
-            ]
-        ),
         "max_episode_steps": np.array(_NO_LIMIT if vec.max_episode_steps is None else vec.max_episode_steps),
     }
+
+
+def _prepared(vec: NativeVecEnv) -> NDArray[np.str_]:
+    advice = "let autoreset_options return such options."
+    texts = [
+        to_text(options, f"What autoreset_options gave for sub-env {slot}", advice)
+        for slot, options in enumerate(vec._next_options)
+    ]
+    return np.array(texts)
 
 
 def _leaves(space: gymnasium.Space[Any], batch: Any) -> Arrays:

@@ -286,6 +286,28 @@ def test_a_state_shares_no_memory_with_either_side(case: str) -> None:
     assert plain(state) == before
 
 
+def test_simulated_prices_are_part_of_it() -> None:
+    for make in (native, single):
+        env, other = make("trading, simulated"), make("trading, simulated")
+        env.reset(seed=1)
+        other.set_state(env.get_state())
+        assert np.array_equal(other.price_history, env.price_history) and (env.price_history > 0).all()
+
+
+@each_case
+def test_observations_of_an_interrupted_step_do_not_outlive_it(case: str) -> None:
+    vec, other = native(case), native(case)
+    vec.reset(seed=1)
+    other.reset(seed=2)
+    other._count_steps = None  # fails after the dynamics have moved, before their observations are taken
+    with pytest.raises(TypeError):
+        other.step(actions_of(other.batch_action_space, 1, 0)[0])
+    del other._count_steps
+    other.set_state(vec.get_state())
+    nobody = np.zeros(N, bool)
+    assert row(other.reset(mask=nobody)) == row(vec.reset(mask=nobody))
+
+
 def test_a_history_is_not_part_of_the_state() -> None:
     state = native("trading, random windows").get_state()
     assert sum(array.nbytes for array in state.values()) < 4000
@@ -369,6 +391,18 @@ def test_a_sampler_with_a_state_of_its_own_that_it_cannot_save_is_named(make: An
         env.get_state()
 
 
+def test_samplers_of_slots_that_another_has_replaced_are_no_part_of_it() -> None:
+    vec, other = native(TURNS), native(TURNS)
+    vec.reset(seed=0)
+    vec.set_attr("sampler", SequentialStart(start=4, stride=11))  # from the next episodes on
+    other.set_state(vec.get_state())
+    rows = go_on(vec)
+    assert go_on(other) == rows
+    unchanged = native(TURNS)
+    unchanged.reset(seed=0)
+    assert go_on(unchanged) != rows
+
+
 def test_a_sampler_of_another_class_is_refused() -> None:
     state = native(TURNS).get_state()
     with pytest.raises(ValueError, match=r"state\['env.samplers.class'\] is 'SequentialStart'; expected 'RandomStart'"):
@@ -378,6 +412,7 @@ def test_a_sampler_of_another_class_is_refused() -> None:
 def test_a_sampler_that_fails_leaves_everything_as_it_was() -> None:
     vec = native(TURNS, sampler=Failing())
     bring_to(vec, "after a partial reset")  # two slots have counted to 6
+    vec.template.sampler.count = 3
     vec.set_attr("sigma", 0.7)
     state = vec.get_state()
     other = bring_to(native(TURNS, sampler=Failing()), "within an episode")

@@ -92,7 +92,7 @@ class ParameterEnv(Env[Any, Any]):
 
         `np.savez(path, **state)` writes it, and `np.load(path)` reads it without pickle. An environment made of the
         same arguments that is given it by `set_state` goes on as this one does, to the bit. The history is not part
-        of it, only its fingerprint.
+        of it, only its fingerprint; neither are wrappers, which may keep a state of their own.
 
         Raises:
             TypeError: something that plain arrays cannot hold: a generator that is not NumPy's, or a sampler with a
