@@ -281,6 +281,17 @@ def test_options_that_are_not_plain_are_named(given: Any) -> None:
         vec.get_state()
 
 
+def test_options_prepared_in_the_environment_that_takes_a_state_are_forgotten() -> None:
+    given: list[Any] = [{"at": 1}]
+    vec, other = (Walk(autoreset_options=lambda slot, episode: given[0]) for _ in range(2))
+    reset(vec)
+    given[0] = {"at": 0, "tuple": ()}  # not plain
+    reset(other)
+    given[0] = None
+    other.set_state(vec.get_state())
+    assert go_on(other) == go_on(vec)
+
+
 # ---- refusals -------------------------------------------------------------------------------------
 
 
@@ -361,6 +372,8 @@ def test_a_state_that_does_not_fit_is_refused_and_nothing_changes() -> None:
     without = {name: array for name, array in state.items() if not name.startswith("held.")}
     refused(vec, without, ValueError, "The state has slots that wait for a reset, and no 'held.*'")
     refused(vec, {**state, "env.x": np.array([None])}, TypeError, "state['env.x'] is array([None]")
+    refused(vec, {**state, "class": np.array(3)}, ValueError, "state['class'] is 3; expected 'Walk'")
+    refused(vec, {**state, "vec.num_envs": np.array("3")}, ValueError, "state['vec.num_envs'] is '3'; expected 3")
     refused(vec, 3, TypeError, "state is of type int; expected what get_state() or np.load() returned.")
 
 

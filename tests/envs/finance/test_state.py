@@ -489,11 +489,19 @@ def test_arrays_of_other_names_shapes_and_types_are_refused(case: str) -> None:
         refused(target, list(state), TypeError, "state is of type list; expected what get_state()")
 
 
-@pytest.mark.parametrize("case", ["trading, windows in turn", "portfolio, simulated"])
-@pytest.mark.parametrize(("place", "value"), [(0, 10**9), (1, 10**9), (2, 6), (2, -1)])
+@pytest.mark.parametrize(
+    ("case", "place", "value"),
+    [
+        ("trading, windows in turn", 0, 10**9),
+        ("trading, windows in turn", 0, 2),
+        ("trading, windows in turn", 1, len(samples.HISTORY)),
+        ("trading, simulated", 2, 6),
+        ("portfolio, fixed windows", 1, len(portfolio_samples.HISTORY)),
+        ("portfolio, simulated", 2, 6),
+        ("portfolio, simulated", 2, -1),
+    ],
+)
 def test_a_clock_that_points_beyond_the_arrays_is_refused(case: str, place: int, value: int) -> None:
-    if case == "portfolio, simulated" and place == 1:
-        pytest.skip("a simulated market has no last row")
     target = native(case)
     target.reset(seed=0)
     state = target.get_state()
