@@ -5,6 +5,7 @@ Shapes: `T` rows (bars), stamped by their close; `N` columns (assets).
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -89,6 +90,7 @@ class MarketData:
 
     __slots__ = (
         "__weakref__",
+        "_fingerprint",
         "_parts",
         "assets",
         "exogenous",
@@ -101,6 +103,7 @@ class MarketData:
     )
 
     n_assets: int
+    _fingerprint: str | None  # once it was asked for
     prices: Array
     timestamps: Dates | None
     assets: tuple[str, ...] | None
@@ -153,6 +156,7 @@ class MarketData:
             ("exogenous", _read_only_mapping(parts.exogenous)),
             ("log_returns", _read_only(parts.log_returns.reshape(shape))),
             ("kernel_arrays", (parts.prices, parts.log_returns)),
+            ("_fingerprint", None),
         ):
             object.__setattr__(self, name, value)
 
@@ -412,6 +416,18 @@ class MarketData:
         return column
 
     # ---- rows -----------------------------------------------------------------------------------
+    @property
+    def fingerprint(self) -> str:
+        """32 hexadecimal digits, equal for equal prices and timestamps and for no others."""
+        if self._fingerprint is None:
+            digest = hashlib.blake2b(repr(self.prices.shape).encode(), digest_size=16)
+            digest.update(self.prices.data)
+            if self.timestamps is not None:
+                digest.update(str(self.timestamps.dtype).encode())
+                digest.update(self.timestamps.view(np.int64).data)
+            object.__setattr__(self, "_fingerprint", digest.hexdigest())
+        assert self._fingerprint is not None
+        return self._fingerprint
 
     def check_listed(self, first: Any, last: Any) -> None:
         """Raise unless every asset is listed in every row of some windows.

@@ -54,6 +54,28 @@ class EpisodeSampler(Spawns):
         """The sampler for one sub-environment: this one."""
         return self
 
+    def get_state(self) -> dict[str, Any]:
+        """What it remembers, for `get_state` of its environment: plain values, by default all its attributes.
+
+        A sampler with attributes that are not plain (None, bools, numbers, strings, lists and dicts of them)
+        overrides it together with `set_state`; otherwise its environment refuses to save itself.
+        """
+        state: Any = object.__getstate__(self)
+        if isinstance(state, tuple):
+            raise TypeError(f"{type(self).__name__} has __slots__: implement its get_state() and set_state(state).")
+        return dict(state or {})
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over what `get_state` returned.
+
+        Raises:
+            ValueError: attributes of other names; nothing has changed.
+        """
+        own = self.get_state()
+        if state.keys() != own.keys():
+            raise ValueError(f"The state of {self} has the names {sorted(state)}; expected {sorted(own)}.")
+        vars(self).update(state)
+
 
 class RandomStart(EpisodeSampler):
     """Windows drawn uniformly from positions `[low, high)`.

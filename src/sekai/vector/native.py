@@ -23,9 +23,11 @@ from sekai.core.slots import (
     kinds_of_steps,
     phases_after,
 )
+from sekai.core.states import Arrays, check_like, join
 from sekai.errors import InvalidObservation
 from sekai.seeding import Seed, VecSeed, check_seed, slot_seeds
 from sekai.spaces import copy_batch, copy_rows, finish_batch, read_row
+from sekai.vector import states
 from sekai.vector.actions import check_actions
 from sekai.vector.arrays import ArrayVecEnv
 from sekai.vector.base import AutoresetOptions
@@ -124,6 +126,27 @@ class NativeVecEnv(ArrayVecEnv):
     def _check_actions(self, actions: Any) -> None:
         """Optional: raise for actions that `_step` would refuse, before anything moves."""
 
+    def _get_state(self) -> dict[str, Any]:
+        """Optional, together with `_set_state`: what a subclass keeps between calls, a dict of arrays.
+
+        The generator, counters, flags, held rows and options are the base class's own, and saved by it.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must implement _get_state().")
+
+    def _set_state(self, arrays: Arrays) -> None:
+        """Optional: take over what `_get_state` returned; the arrays are new ones, and may be kept.
+
+        To refuse, raise before anything is changed (or in `_check_state`); the base class changes its own afterwards.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must implement _set_state(arrays).")
+
+    def _check_state(self, arrays: Arrays) -> None:
+        """Optional: raise for arrays that `_set_state` would not take, before anything changes.
+
+        By default names, shapes and dtypes must be those of what `_get_state` returns now.
+        """
+        check_like(join(env=arrays), join(env=self._get_state()))
+
     @property
     def max_episode_steps(self) -> int | None:
         """The time limit, or None; it may be set, and acts at the next step."""
@@ -132,6 +155,49 @@ class NativeVecEnv(ArrayVecEnv):
     @max_episode_steps.setter
     def max_episode_steps(self, limit: int | None) -> None:
         self._max_episode_steps = None if limit is None else check_max_episode_steps(limit)
+
+    # ---- state ---------------------------------------------------------------------------------
+
+    @exclusive
+    def get_state(self) -> Arrays:
+        """All that the next calls depend on, as a flat dict of plain arrays that share no memory with this object.
+
+        `np.savez(path, **state)` writes it, and `np.load(path)` reads it without pickle. An environment made of the
+        same arguments that is given it by `set_state` goes on as this one does, to the bit: generator, episodes under
+        way, frozen slots and their last rows, lost rows, the options prepared for the next episodes. Functions and
+        files that the environment was made with are not part of it.
+
+        Raises:
+            NotImplementedError: the class lacks the hooks `_get_state` and `_set_state`.
+            TypeError: something that plain arrays cannot hold: options other than plain values, actions or rows
+                without a fixed size, a generator that is not NumPy's.
+        """
+        self._require_state_hooks()
+        return states.save(self)
+
+    @exclusive
+    def set_state(self, state: Any) -> None:
+        """Take over what `get_state` of an environment of the same class and arguments returned.
+
+        Args:
+            state: that dict, or what `np.load` made of it. Nothing in it is kept, only copied.
+
+        Raises:
+            NotImplementedError: the class lacks the hooks.
+            TypeError, ValueError: another environment, number of slots or mode, or arrays of other names, shapes or
+                dtypes; nothing has changed.
+        """
+        self._require_state_hooks()
+        states.load(self, state)
+
+    def _require_state_hooks(self) -> None:
+        self._require_open()
+        cls = type(self)
+        if cls._get_state is NativeVecEnv._get_state or cls._set_state is NativeVecEnv._set_state:
+            raise NotImplementedError(
+                f"{cls.__name__} has state that only it knows: implement _get_state(), which returns a dict of arrays, "
+                "and _set_state(arrays), which takes them over, for get_state() and set_state()."
+            )
 
     # ---- reset ---------------------------------------------------------------------------------
 

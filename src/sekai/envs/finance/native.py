@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.core.env import find_in
+from sekai.core.states import Arrays
 from sekai.envs.finance.parameters import ParameterEnv
+from sekai.envs.finance.states import Slots, get_arrays, set_arrays
 from sekai.envs.finance.windows import sampled_rows, start_row
 from sekai.finance.data import MarketData
 from sekai.finance.samplers import EpisodeSampler
@@ -29,6 +31,8 @@ class FinanceVecEnv(NativeVecEnv):
     """
 
     _template: Any
+    _slots: Slots
+    _ready: Any = None  # the observations of the current state, until they are taken
 
     def __init__(
         self,
@@ -109,6 +113,19 @@ class FinanceVecEnv(NativeVecEnv):
         else:
             positions = np.array([s.sample(self.rng, num_windows, length) for s in samplers])
         return positions
+
+    def _get_state(self) -> Arrays:
+        current = self._spawned_from is self._template._parameters.get("sampler")
+        return get_arrays(self._template, self._slots, self._samplers if current else [])
+
+    def _set_state(self, arrays: Arrays) -> None:
+        """Take over parameters, samplers and slots, or leave all of them as they are."""
+        self._samplers = set_arrays(self._template, self._slots, arrays, {})
+        self._spawned_from = self._template.sampler if self._samplers else None
+        self._ready = None
+
+    def _check_state(self, arrays: Arrays) -> None:
+        """Nothing: `_set_state` checks everything before it changes anything."""
 
     def _find(self, name: str) -> tuple[Any, Any]:
         """The template and its value for its arguments, this object and its value for everything else."""

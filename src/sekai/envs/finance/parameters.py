@@ -6,7 +6,20 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from sekai.core import Env
+from sekai.core.states import (
+    Arrays,
+    check_like,
+    check_same,
+    generator_arrays,
+    generator_from,
+    join,
+    part_of,
+    read_state,
+)
+from sekai.envs.finance.states import Slots, get_arrays, set_arrays
 
 
 class Parameter:
@@ -45,6 +58,8 @@ class ParameterEnv(Env[Any, Any]):
     """A single environment whose arguments are attributes: `Parameter`s can be set, the others only read."""
 
     _parameters: dict[str, Any]
+    _slots: Slots
+    _kept: tuple[str, ...] = ("_live",)  # attributes that belong to the state, beside the slots
 
     def __init__(self, **given: Any) -> None:
         self._parameters = {}
@@ -65,3 +80,51 @@ class ParameterEnv(Env[Any, Any]):
     def argument_names(cls) -> frozenset[str]:
         """Names of the constructor's arguments, every one an attribute as well."""
         return frozenset(inspect.signature(cls).parameters)
+
+    @classmethod
+    def fixed_arguments(cls) -> list[str]:
+        """Names of the arguments that are settled when an environment is made, the history apart."""
+        names = cls.argument_names() - {"prices", "data"}
+        return sorted(name for name in names if isinstance(getattr(cls, name, None), Fixed))
+
+    def get_state(self) -> Arrays:
+        """All that the next calls depend on, as a flat dict of plain arrays that share no memory with this object.
+
+        `np.savez(path, **state)` writes it, and `np.load(path)` reads it without pickle. An environment made of the
+        same arguments that is given it by `set_state` goes on as this one does, to the bit. The history is not part
+        of it, only its fingerprint; neither are wrappers, which may keep a state of their own.
+
+        Raises:
+            TypeError: something that plain arrays cannot hold: a generator that is not NumPy's, or a sampler with a
+                state of its own that does not implement `get_state` and `set_state`.
+        """
+        own = get_arrays(self, self._slots, [])
+        return {
+            "class": np.array(type(self).__qualname__),
+            **join(rng=generator_arrays(self._np_random), env={**own, **self._kept_arrays()}),
+        }
+
+    def set_state(self, state: Any) -> None:
+        """Take over what `get_state` of an environment of the same class and arguments returned.
+
+        Args:
+            state: that dict, or what `np.load` made of it. Nothing in it is kept, only copied.
+
+        Raises:
+            TypeError, ValueError: another environment or history, or arrays of other names, shapes or dtypes; nothing
+                has changed.
+        """
+        given = read_state(state)
+        identity = {"class": np.array(type(self).__qualname__)}
+        check_same(given, identity, type(self).__name__)
+        check_like({key: array for key, array in given.items() if not key.startswith(("rng.", "env."))}, identity)
+        rng = generator_from(part_of(given, "rng"))
+        own = part_of(given, "env")
+        set_arrays(self, self._slots, own, self._kept_arrays())
+        for name in self._kept:
+            setattr(self, name, own[name[1:]].item())
+        self._np_random = rng
+        self._np_random_seed = None if rng is None else -1  # gymnasium's word for a seed that is not known
+
+    def _kept_arrays(self) -> Arrays:
+        return {name[1:]: np.array(getattr(self, name)) for name in self._kept}

@@ -102,3 +102,24 @@ def sampled_rows(
     rows = lookback + check_positions(positions, num_windows, sampler)
     data.check_listed(rows - lookback, rows + len(data) - lookback - num_windows)
     return rows
+
+
+def check_clock(
+    row: NDArray[np.int64], last: NDArray[np.int64], head: NDArray[np.int64], *, rows: int | None, lookback: int
+) -> None:
+    """Raise unless a clock from a saved state points to rows and places that exist.
+
+    Args:
+        row, last, head: of each slot, see the kernels; zeros before the first episode.
+        rows: of the history; None for a simulated market, whose rings have `2 lookback` places.
+        lookback: returns in an observation.
+    """
+    fits = (head >= 0) & (head < 2 * lookback) & (row <= last)
+    if rows is not None:
+        fits &= ((row >= lookback) & (last < rows)) | ((row == 0) & (last == 0))
+    if not fits.all():
+        slot = int(np.flatnonzero(~fits)[0])
+        raise ValueError(
+            f"state['env.slots.clock'] has row {row[slot]}, last row {last[slot]} and place {head[slot]} in slot "
+            f"{slot}; expected rows of the history, the last not before the other, and a place below {2 * lookback}."
+        )

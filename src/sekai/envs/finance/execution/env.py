@@ -145,7 +145,7 @@ class OptimalExecutionEnv(ParameterEnv):
         )
         self.observation_space = Box([0.0, 0.0, -np.inf], [1.0, 1.0, np.inf])
         self.action_space = Box(0.0, 1.0, (1,))
-        self._slots = ExecutionSlots(1, self._blocks)
+        self._slots: ExecutionSlots = ExecutionSlots(1, self._blocks)
         self._live = False
         self._frozen = np.zeros(1, bool)
         self._action = np.zeros((1, 1), np.float32)

@@ -105,6 +105,16 @@ class ExecutionSlots:
         self.state = np.repeat(blocks.first[:, None], self.row_length, axis=1)
         self.clock = np.zeros((xk.CLOCK_ROWS, self.row_length), np.int64)
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays that make up the state, by name: the entries of the slots, without those in between."""
+        n = len(self.every)
+        return {"state": self.state[:, :n], "clock": self.clock[:, :n]}
+
+    def check(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Raise for arrays like those of `arrays()` that no episode can have."""
+        if (arrays["clock"] < 0).any():
+            raise ValueError(f"state['env.slots.clock'] is {arrays['clock'].tolist()}; expected slices traded.")
+
     def start(self, indices: NDArray[np.int64], blocks: ParameterBlocks) -> None:
         """Begin episodes."""
         self.state[:, indices] = blocks.first[:, None]

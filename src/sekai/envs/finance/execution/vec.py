@@ -80,7 +80,7 @@ class OptimalExecutionVecEnv(FinanceVecEnv):
             max_episode_steps=max_episode_steps,
             autoreset_options=autoreset_options,
         )
-        self._slots = ExecutionSlots(self.num_envs, template._blocks)
+        self._slots: ExecutionSlots = ExecutionSlots(self.num_envs, template._blocks)
         self._ready: NDArray[np.float32] | None = None  # the observations of the current state, until they are taken
 
     @property

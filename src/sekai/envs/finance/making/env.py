@@ -119,7 +119,7 @@ class MarketMakingEnv(ParameterEnv):
         self.observation_space = Box(np.array([-1, 0], np.float32), np.array([1, 1], np.float32), dtype=np.float32)
         self.action_space = Box(0.0, self._max_offset, (2,), np.float32)
         self._highest = float(self.action_space.high[0])
-        self._slots = MarketMakingSlots(1)
+        self._slots: MarketMakingSlots = MarketMakingSlots(1)
         self._live = False
         self._frozen = np.zeros(1, bool)
 

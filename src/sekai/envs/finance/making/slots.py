@@ -71,6 +71,15 @@ class MarketMakingSlots:
         self.shocks = np.empty(num_slots)
         self.uniforms = np.empty((num_slots, 2))
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays that make up the state, by name."""
+        return {"state": self.state, "clock": self.clock}
+
+    def check(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Raise for arrays like those of `arrays()` that no episode can have."""
+        if (arrays["clock"] < 0).any():
+            raise ValueError(f"state['env.slots.clock'] is {arrays['clock'].tolist()}; expected steps taken.")
+
     def start(self, indices: NDArray[np.int64], block: NDArray[np.float64]) -> None:
         """Begin episodes in the slots of `indices`."""
         mk.begin.compiled(indices, block, self.state, self.clock)

@@ -81,7 +81,7 @@ class MarketMakingVecEnv(FinanceVecEnv):
             max_episode_steps=max_episode_steps,
             autoreset_options=autoreset_options,
         )
-        self._slots = MarketMakingSlots(self.num_envs)
+        self._slots: MarketMakingSlots = MarketMakingSlots(self.num_envs)
         self._ready: NDArray[np.float32] | None = None  # the observations of the current state, until they are taken
 
     @property

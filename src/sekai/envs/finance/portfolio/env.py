@@ -80,6 +80,7 @@ class PortfolioEnv(ParameterEnv):
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012  # gymnasium declares it without ClassVar
+    _kept = ("_live", "_first_row")
 
     mu = Parameter(per_asset(checks.finite), "Drift of the simulated prices, per year.")
     sigma = Parameter(per_asset(checks.not_negative), "Volatility of the simulated prices, per square root of a year.")
@@ -143,7 +144,7 @@ class PortfolioEnv(ParameterEnv):
         self.observation_space = Dict(
             {"returns": Box(-np.inf, np.inf, (self._lookback, n), np.float32), "weights": Box(*bounds, (n + 1,))}
         )
-        self._slots = PortfolioSlots(1, self._data, n, self._lookback, self._episode_length)
+        self._slots: PortfolioSlots = PortfolioSlots(1, self._data, n, self._lookback, self._episode_length)
         self._first_row = self._lookback
         self._live = False
         self._frozen = np.zeros(1, bool)

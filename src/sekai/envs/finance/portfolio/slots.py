@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.envs.finance.portfolio import kernel as pk
+from sekai.envs.finance.windows import check_clock
 from sekai.finance.assets import factor, spread
 from sekai.finance.data import MarketData
 
@@ -82,6 +83,17 @@ class PortfolioSlots:
             self.returns = np.zeros(num_slots * 2 * lookback * n_assets, np.float32)
         else:
             self.prices, self.returns = data.kernel_arrays
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays that make up the state, by name; a history is none of it."""
+        rings = {"returns": self.returns} if self.simulated else {}
+        return {"equity": self.equity, "weights": self.weights, "clock": self.clock, **rings}
+
+    def check(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Raise for arrays like those of `arrays()` with which a kernel would read what is not there."""
+        lookback, n_assets = self.shape
+        rows = None if self.simulated else len(self.prices) // n_assets
+        check_clock(*arrays["clock"], rows=rows, lookback=lookback)
 
     def start(self, indices: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
         """Begin episodes on the history, at `rows`."""

@@ -90,7 +90,7 @@ class PortfolioVecEnv(FinanceVecEnv):
             max_episode_steps=max_episode_steps,
             autoreset_options=autoreset_options,
         )
-        self._slots = PortfolioSlots(
+        self._slots: PortfolioSlots = PortfolioSlots(
             self.num_envs, template.data, template.n_assets, template.lookback, template.episode_length
         )
         self._ready: dict[str, NDArray[np.float32]] | None = None  # observations of the current state, until taken

@@ -81,6 +81,7 @@ class TradingEnv(ParameterEnv):
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012  # gymnasium declares it without ClassVar
+    _kept = ("_live", "_first_row")
 
     mu = Parameter(checks.finite, "Drift of the simulated price, per year.")
     sigma = Parameter(checks.not_negative, "Volatility of the simulated price, per square root of a year.")
@@ -147,7 +148,7 @@ class TradingEnv(ParameterEnv):
         )
         self.observation_space = Box(-np.inf, np.inf, (self._lookback + 1,), np.float32)
         self.action_space = Discrete(len(self.positions))
-        self._slots = TradingSlots(1, self._data, self._lookback, self._episode_length)
+        self._slots: TradingSlots = TradingSlots(1, self._data, self._lookback, self._episode_length)
         self._first_row = self._lookback
         self._live = False
         self._frozen = np.zeros(1, bool)

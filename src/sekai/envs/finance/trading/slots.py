@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.envs.finance.trading import kernel as tk
+from sekai.envs.finance.windows import check_clock
 from sekai.finance.data import MarketData
 
 NO_SHOCKS = np.empty(0)
@@ -74,6 +75,18 @@ class TradingSlots:
             self.returns = np.zeros(num_slots * 2 * lookback, np.float32)
         else:
             self.prices, self.returns = data.kernel_arrays
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays that make up the state, by name; a history is none of it."""
+        rings: dict[str, NDArray[Any]] = {}
+        if self.simulated:
+            rings = {"prices": self.prices, "returns": self.returns}
+        return {"state": self.state, "clock": self.clock, **rings}
+
+    def check(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Raise for arrays like those of `arrays()` with which a kernel would read what is not there."""
+        rows = None if self.simulated else len(self.prices)
+        check_clock(*arrays["clock"], rows=rows, lookback=self.lookback)
 
     def start(self, indices: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
         """Begin episodes on the history, at `rows`."""

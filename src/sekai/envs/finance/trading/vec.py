@@ -96,7 +96,9 @@ class TradingVecEnv(FinanceVecEnv):
             max_episode_steps=max_episode_steps,
             autoreset_options=autoreset_options,
         )
-        self._slots = TradingSlots(self.num_envs, template.data, template.lookback, template.episode_length)
+        self._slots: TradingSlots = TradingSlots(
+            self.num_envs, template.data, template.lookback, template.episode_length
+        )
         self._shape = self.num_envs, template.lookback + 1
         self._ready: NDArray[np.float32] | None = None  # the observations of the current state, until they are taken
 
