@@ -21,15 +21,22 @@ def check_observation(space: gymnasium.Space[Any], observation: Any, problems: P
             "observation space", f"{whose} {_after_name(error)}", "Return what observation_space declares, or mend it."
         )
         return
+    found = _other_dtype(space, observation)
     if has_nan(observation):
         problems.add("NaN", f"{whose} holds NaN.", "Find the operation that makes it; a learner cannot.")
+    elif found is not None and not np.can_cast(*found):
+        problems.add(
+            "observation dtype",
+            f"{whose} has dtype {found[0]}, and its space {found[1]}, which does not hold that.",
+            f"Return it as {found[1]}, or declare {found[0]}.",
+        )
     elif not space.contains(observation):
         problems.add(
             "observation space",
             f"{whose} is outside {space}: {_short(observation)}.",
-            "Widen the bounds, clip, or return the dtype that is declared.",
+            "Widen the bounds, or clip.",
         )
-    elif (found := _other_dtype(space, observation)) is not None:
+    elif found is not None:
         problems.add(
             "observation dtype",
             f"{whose} has dtype {found[0]}, and its space {found[1]}.",

@@ -116,8 +116,11 @@ class VecStepResult:
             LookupError: no episode ended there in this call.
         """
         info = self._ended_info(slot)
-        final: dict[str, Any] = info["final_info"] if "reset_info" in info else info
-        return final
+        if "reset_info" not in info:
+            return info
+        # what wrappers have added to the terminal step's own info stands beside it
+        added = {key: value for key, value in info.items() if key not in _OF_A_RESET}
+        return {**added, **info["final_info"]}
 
     def _ended_info(self, slot: int) -> dict[str, Any]:
         if not self.ended[slot]:
@@ -160,6 +163,10 @@ class VecStepResult:
 
 
 _FIELDS = frozenset(name for name in VecStepResult.__slots__ if not name.startswith("_"))
+
+
+#: what the info of a slot holds because its next episode began in the same call
+_OF_A_RESET = ("final_observation", "final_info", "reset_info")
 
 
 class VecResetResult:

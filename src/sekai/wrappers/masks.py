@@ -7,6 +7,7 @@ A mask has one entry per choice, 1 where it is allowed. As in gymnasium's `sampl
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -119,10 +120,19 @@ def with_mask(space: gymnasium.Space[Any], observation: Any, mask: Mask, key: st
 
 
 def has_method(env: Any) -> bool:
-    """Whether a layer of an environment has the method `action_mask`."""
+    """Whether a layer of an environment has the method, or the attribute, `action_mask`.
+
+    A method that wants arguments, as that of gymnasium's Taxi, is another one.
+    """
     try:
-        find_attr(env, "action_mask")
+        value = find_attr(env, "action_mask")[1]
     except AttributeError:
+        return False
+    if not callable(value):
+        return True
+    try:
+        inspect.signature(value).bind()
+    except TypeError:
         return False
     return True
 

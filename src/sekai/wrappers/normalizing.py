@@ -213,12 +213,15 @@ class NormalizesRewards(Freezable):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what `state_dict` gave.
 
-        The returns belong to as many slots; around another number of them, load `return_rms.state_dict()` alone.
+        Returns of another number of slots belong to other episodes: then those here begin anew.
 
         Raises:
             ValueError: it does not fit; nothing is taken over.
         """
-        loaded = check_state(state, self.state_dict())
+        known, given = self.state_dict(), dict(state)
+        if np.ndim(given.get("returns", 0.0)) == 1 and np.shape(given["returns"]) != known["returns"].shape:
+            given["returns"] = np.zeros_like(known["returns"])
+        loaded = check_state(given, known)
         returns = loaded.pop("returns")
         self._scaler.stats.load_state_dict(loaded)
         self._scaler.returns = returns

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.core.slots import RowKind
+from sekai.spaces.checks import whole_number
 from sekai.stats import EpisodeStats, StatsTracker
 from sekai.stats.trackers import check_gamma, check_tracker, hears_all
 from sekai.vector.base import VecEnv
@@ -25,7 +26,7 @@ class VecRecordEpisodeStatistics(VecWrapper):
     Args:
         venv: the vector environment to wrap.
         tracker: receives every finished episode; by default an `InMemoryTracker`.
-        deque_size: how many episodes the default tracker keeps, None for all.
+        deque_size: how many episodes the default tracker keeps, and never fewer than there are slots; None for all.
         gamma: also record the return discounted by it, in `[0, 1]`.
 
     Attributes:
@@ -45,7 +46,9 @@ class VecRecordEpisodeStatistics(VecWrapper):
         gamma: float | None = None,
     ) -> None:
         super().__init__(venv)
-        self.tracker = check_tracker(tracker, deque_size)
+        # an episode of every slot at least: of a thousand that end together the last hundred are no sample
+        kept = None if deque_size is None else max(whole_number("deque_size", deque_size, minimum=1), venv.num_envs)
+        self.tracker = check_tracker(tracker, kept)
         self.gamma = check_gamma(gamma)
         self._tells_all = hears_all(self.tracker)
         n = self.num_envs
