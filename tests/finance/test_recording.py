@@ -140,7 +140,9 @@ def test_the_periods_of_a_year_come_from_dt() -> None:
     env = RecordPerformance(on_prices(100.0, 110.0, 121.0, dt=1 / 4))
     env.reset(seed=0)
     env.step(2)
-    assert env.step(2).info["performance"].metrics["annual_return"] == pytest.approx(1.21**2 - 1)  # half a year
+    metrics = env.step(2).info["performance"].metrics
+    assert metrics["annual_return"] == pytest.approx(1.21**2 - 1)  # half a year
+    assert metrics["exposure_time"] == 1.0, "held over each step, though not before the first"
     env.reset()
     env.step(2)
     env.unwrapped.dt = 3 / 4  # the whole year now: a quarter and three of them
@@ -280,6 +282,22 @@ def test_native_and_single_ledgers_are_equal_on_one_history() -> None:
         assert performance.metrics["exposure_time"] == 1.0
 
 
+def test_a_portfolio_all_in_cash_has_no_exposure() -> None:
+    performance, _ = finished(PortfolioEnv(n_assets=2, lookback=1, episode_length=3), [0.0, 0.0, 1.0])
+    assert performance.metrics["exposure_time"] == 0.0
+    assert performance.ledger["weights"].tolist() == [[0.0, 0.0, 1.0]] * 4
+
+
+def test_a_slot_that_stays_frozen_does_not_hold_rows_back() -> None:
+    with sync("disabled", (2,), (3,)) as vec:
+        vec.reset(seed=0)
+        for _ in range(100):
+            found = [reported(vec.step([0, 0])) for _ in range(3)]
+            vec.reset(mask=np.array([False, True]))
+        assert list(found[2]) == [1]
+        assert vec._capacity == 64
+
+
 def test_lost_rows_of_a_native_environment_break_the_episode() -> None:
     vec = VecRecordPerformance(TradingVecEnv(2, HISTORY, episode_length=3, lookback=2))
     vec.reset(seed=0)
@@ -390,7 +408,9 @@ def test_native_market_making_and_execution_give_the_same_kinds() -> None:
 def test_profits_of_two_traders_side_by_side() -> None:
     # first: 0 -> 2 -> -1 -> 3: changes 2, -3, 4; second: loses 1 a step
     wealth = np.array([[0.0, 0.0], [2.0, -1.0], [-1.0, -2.0], [3.0, -3.0]])
-    found = profit_summary(wealth, 4.0, inventory=wealth * 0 + [[2.0, -1.0]], fills=np.ones((3, 2)))
+    found = profit_summary(
+        wealth, 4.0, inventory=[[9.0, 9.0], [2.0, -1.0], [2.0, -1.0], [2.0, -1.0]], fills=np.ones((3, 2))
+    )
     assert found["profit"].tolist() == [3.0, -3.0]
     assert found["max_drawdown"].tolist() == [3.0, 3.0]
     assert found["profit_factor"].tolist() == [2.0, 0.0]  # (2 + 4) / 3

@@ -99,6 +99,12 @@ def test_the_band_trades_to_its_edge_and_not_at_all_inside() -> None:
     )
 
 
+def test_short_positions_that_drifted_beyond_the_cap_are_held_in_proportion() -> None:
+    policy = policies.BuyAndHoldWeights(PortfolioEnv(n_assets=2, allow_short=True), [0.5, -0.5])
+    drifted = {"weights": np.array([[1.2, -0.6, 0.4], [0.5, -0.25, 0.75]], np.float32)}
+    assert policy.act(drifted) == pytest.approx(np.array([[2 / 3, -1 / 3], [0.5, -0.25]]))
+
+
 def test_buy_and_hold_trades_once() -> None:
     # half each, x 1.5 and x 0.5, then x 2 and x 1: 0.5 * 3 + 0.5 * 0.5 = 1.75
     env = PortfolioEnv(
