@@ -426,3 +426,13 @@ def test_putting_and_reading_parts_is_setting_and_reading_keys(rows: list[dict[s
             slot = data.draw(st.integers(0, n - 1))
             assert same_value(infos[slot], expected[slot])
     assert infos == expected
+
+
+def test_a_part_of_columns_is_cut_from_them_and_a_part_beside_a_column_wins() -> None:
+    columns = {"a": np.array([1.0, 2.0, 3.0])}
+    two = np.array([0, 2])
+    assert Infos(3, columns=columns).part("a", two).values.tolist() == [1.0, 3.0]
+    beside = Infos(3, columns=columns, parts=[Part("a", [9.0], np.array([2]))])
+    assert list(beside.part("a", two).values) == [1.0, 9.0]
+    apart = Infos(3, parts=[Part("a", [5.0], np.array([1])), Part("a", [6.0, 7.0], two)])
+    assert apart.part("a", two).values == [6.0, 7.0]

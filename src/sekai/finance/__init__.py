@@ -1,8 +1,8 @@
-"""Markets: price histories, episode samplers, costs, measures of performance, closed forms."""
+"""Markets: price histories, episode samplers, costs, measures of performance, closed forms, baselines."""
 
 from __future__ import annotations
 
-from sekai.finance import datasets
+from sekai.finance import datasets, policies
 from sekai.finance.allocation import (
     band_target,
     cppi_exposure,
@@ -30,6 +30,7 @@ from sekai.finance.execution import (
     twap_shortfall,
     twap_trajectory,
 )
+from sekai.finance.ledgers import Performance
 from sekai.finance.lookahead import assert_no_lookahead
 from sekai.finance.making import (
     avellaneda_stoikov_action,
@@ -68,7 +69,8 @@ from sekai.finance.models import (
     ShockModel,
     StationaryBootstrap,
 )
-from sekai.finance.performance import summary
+from sekai.finance.performance import execution_summary, profit_summary, summary
+from sekai.finance.recording import RecordPerformance, VecRecordPerformance
 from sekai.finance.samplers import (
     EpisodeSampler,
     FixedStart,
@@ -90,14 +92,17 @@ __all__ = [
     "MarketData",
     "MertonJumps",
     "OrnsteinUhlenbeck",
+    "Performance",
     "PriceModel",
     "ProportionalCost",
     "RandomStart",
+    "RecordPerformance",
     "RegimeSwitching",
     "SequentialStart",
     "ShockModel",
     "Shortfall",
     "StationaryBootstrap",
+    "VecRecordPerformance",
     "almgren_chriss_actions",
     "almgren_chriss_kappa",
     "almgren_chriss_shortfall",
@@ -116,6 +121,7 @@ __all__ = [
     "cppi_exposure",
     "datasets",
     "equal_weights",
+    "execution_summary",
     "expected_shortfall",
     "exposure_time",
     "fixed_spread_depths",
@@ -130,8 +136,10 @@ __all__ = [
     "max_drawdown",
     "minimum_variance_weights",
     "no_trade_half_width",
+    "policies",
     "probabilistic_sharpe_ratio",
     "profit_factor",
+    "profit_summary",
     "sharpe_ratio",
     "sharpe_standard_error",
     "shortfall_bps",

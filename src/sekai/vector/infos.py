@@ -118,10 +118,14 @@ class Infos(Sequence[dict[str, Any]]):
 
     def part(self, name: str, slots: NDArray[np.intp]) -> Part:
         """What a key has in those of some slots that have it."""
-        if self._rows is None and name not in self._columns:
+        if self._rows is None:
             found = [part for part in self._parts if part.name == name]
-            if len(found) == 1 and np.array_equal(found[0].slots, slots):
-                return found[0]
+            if name not in self._columns:
+                for part in found:
+                    if np.array_equal(part.slots, slots):
+                        return part
+            elif not found:
+                return Part(name, self._columns[name][slots], slots)
         having = [slot for slot in slots.tolist() if name in self[slot]]
         return Part(name, [self[slot][name] for slot in having], np.array(having, np.intp))
 
@@ -197,6 +201,10 @@ class TakenInfos:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self[place] for place in range(len(self)))
+
+    def put(self, part: Part) -> None:
+        """Set a key of the infos of some of the slots, in place."""
+        self._infos.put(part)
 
 
 def stack_infos(infos: Infos | Sequence[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:
