@@ -125,6 +125,37 @@ class RunningStats:
         """Become what `with_rows` gave."""
         self.mean, self.var, self.count = taken.mean, taken.var, taken.weight
 
+    def take_and_standardize(
+        self, rows: NDArray[Any], epsilon: float, clip: float | None, dtype: DTypeLike
+    ) -> NDArray[Any] | None:
+        """`update` with these rows, then `standardize` them, in one pass of machine code where it can be.
+
+        Args:
+            rows: `(n, *shape)`.
+
+        Returns:
+            The rows standardised by the new statistics; None, and nothing is taken in, where `update` would refuse.
+        """
+        if not (rows.size >= LARGE and rows.dtype in COMPILED and np.dtype(dtype) in COMPILED and self.count):
+            taken = self.with_rows(rows)
+            if not taken.finite:
+                return None
+            self.take(taken)
+            return self.standardize(rows, epsilon, clip, dtype)
+        n, width = len(rows), self.mean.size
+        weight = float(n) if self.halflife is None else 1.0
+        count = self.count * self._decay + weight
+        new, out = np.empty((2, width)), np.empty(rows.shape, dtype)
+        numbers, bound = np.ascontiguousarray(rows).reshape(n, width), math.inf if clip is None else clip
+        mean, var = self.mean.reshape(-1), self.var.reshape(-1)
+        if not take_in_and_standardize.compiled(
+            numbers, mean, var, weight / count, new, epsilon, bound, out.reshape(-1)
+        ):
+            return None
+        shape = self.mean.shape
+        self.mean, self.var, self.count = new[0].reshape(shape), new[1].reshape(shape), count
+        return out
+
     def standardize(self, values: ArrayLike, epsilon: float, clip: float | None, dtype: DTypeLike) -> NDArray[Any]:
         """`(values - mean) / sqrt(var + epsilon)` in a new array of `dtype`, clipped to `[-clip, clip]`.
 
@@ -193,6 +224,17 @@ def take_in(rows: Any, shift: Any, mean: Any, var: Any, share: float, new: Any) 
         new[0, j], new[1, j] = merged(mean[j], var[j], shift[j] + away, square, share)
         total += new[1, j]
     return bool(np.isfinite(total))
+
+
+@kernel
+def take_in_and_standardize(
+    rows: Any, mean: Any, var: Any, share: float, new: Any, epsilon: float, bound: float, out: Any
+) -> bool:
+    """`take_in`, then `standardize_into` of the same rows by the new statistics, unless they are not finite."""
+    if not take_in(rows, mean, mean, var, share, new):
+        return False
+    standardize_into(rows.reshape(rows.shape[0] * rows.shape[1]), new[0], new[1], epsilon, bound, out)
+    return True
 
 
 @kernel

@@ -87,8 +87,7 @@ class VecObservationWrapper(VecWrapper):
     def after_step(self, result: VecStepResult) -> VecStepResult:
         """Transform the batch, and the terminal rows on their own."""
         if result.plain:
-            if self._waits:
-                self._holds[:] = self._waits = False
+            self._release()
             batch = self._transformed(result.observations)
             return result.replace(observations=batch, space=self.observation_space)
         in_rows = np.flatnonzero(result.ended & ~result.begun)
@@ -135,6 +134,11 @@ class VecObservationWrapper(VecWrapper):
         batch = copy_batch(self.observation_space, batch)  # the transform may have handed on what it was given
         copy_rows(batch, self._held, np.flatnonzero(self._holds))
         return finish_batch(self.observation_space, batch)
+
+    def _release(self) -> None:
+        """Hold no rows: no slot waits for a reset."""
+        if self._waits:
+            self._holds[:] = self._waits = False
 
     def _transformed(self, observations: Any) -> Any:
         batch = self.observation(observations)

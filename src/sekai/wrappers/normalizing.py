@@ -91,6 +91,22 @@ class ObservationNormalizer:
         for leaf, new in zip(leaves, taken, strict=True):
             leaf.take(new)
 
+    def update_and_normalize(self, batch: Any) -> Any:
+        """`update` with the observations of all slots, then `normalize` them.
+
+        Raises:
+            InvalidObservation: as `update`.
+        """
+        if "" not in self._leaves or type(batch) is not np.ndarray:
+            self.update(batch)
+            return self.normalize(batch)
+        dtype = self.space.dtype
+        assert dtype is not None  # of a Box
+        shown = self._leaves[""].take_and_standardize(batch, self._epsilon, self._clip, dtype)
+        if shown is None:
+            raise InvalidObservation(self._blame(batch, None))
+        return shown
+
     def _blame(self, batch: Any, slots: NDArray[np.bool_] | None) -> str:
         """Which slot, which part of its observation, and what stands there."""
         every = np.arange(self._num_slots)
@@ -188,7 +204,7 @@ class RewardScaler:
             self.returns[ended] = 0.0
         scaled = rewards / math.sqrt(self.stats.var + self.epsilon)
         if self.clip is not None:
-            scaled = np.minimum(np.maximum(scaled, -self.clip), self.clip)
+            np.clip(scaled, -self.clip, self.clip, out=scaled)
         return scaled if counts is None else np.where(counts, scaled, rewards)
 
 

@@ -78,8 +78,13 @@ class VecNormalizeObservation(NormalizesObservations, VecObservationWrapper):
             InvalidObservation: one holds a number that is not finite; the message names the sub-environment, and no
                 statistics change.
         """
-        if self._updates:
-            self._normalizer.update(result.observations, acted_on(result))
+        if not self._updates:
+            return super().after_step(result)
+        if result.plain:  # nearly all calls
+            self._release()
+            batch = self._normalizer.update_and_normalize(result.observations)
+            return result.replace(observations=batch, space=self.observation_space)
+        self._normalizer.update(result.observations, acted_on(result))
         return super().after_step(result)
 
     def after_reset(self, result: VecResetResult, mask: NDArray[np.bool_]) -> VecResetResult:

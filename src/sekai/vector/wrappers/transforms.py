@@ -131,8 +131,7 @@ class VecClipReward(VecRewardWrapper):
 
     def reward(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
         """Rewards within bounds."""
-        np.maximum(rewards, self.min_reward, out=rewards)  # faster than np.clip
-        return np.minimum(rewards, self.max_reward, out=rewards)
+        return np.clip(rewards, self.min_reward, self.max_reward, out=rewards)
 
 
 class VecClipAction(VecActionWrapper):
