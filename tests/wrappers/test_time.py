@@ -211,3 +211,44 @@ def test_time_beyond_the_limit_given_is_an_error_and_no_number_above_one():
     assert env.step(np.zeros(1, np.float32)).observation[-1] == 1.0
     with pytest.raises(ValueError, match=r"^Step 3 of the episode is beyond .*max_episode_steps=2\)"):
         env.step(np.zeros(1, np.float32))
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [lambda env: sekai.TimeLimit(env, 4), lambda env: sekai.TimeAwareObservation(env, 4)],
+    ids=["limit", "aware"],
+)
+def test_the_steps_of_an_episode_are_state(wrap: Any) -> None:
+    first, second = wrap(CodedEnv(length=9)), wrap(CodedEnv(length=9))
+    for env in (first, second):
+        env.reset()
+    first.step(0)
+    first.step(0)
+    second.load_state_dict(first.state_dict())
+    second.step(0)  # the third step of the episode, by the state
+    third = second.step(0)
+    shown = third.truncated if isinstance(second, sekai.TimeLimit) else third.observation[3] == 1.0
+    assert shown and second.state_dict()["steps"] == 4
+    for bad in ({}, {"steps": np.zeros(2, int)}, {"steps": -2}, {"steps": 0.5}):
+        with pytest.raises(ValueError, match="state"):
+            second.load_state_dict(bad)
+    assert second.state_dict()["steps"] == 4
+
+
+def test_a_time_limit_that_has_not_begun_says_so_in_its_state() -> None:
+    fresh, begun = sekai.TimeLimit(CodedEnv(), 4), sekai.TimeLimit(CodedEnv(), 4)
+    begun.reset()
+    begun.load_state_dict(fresh.state_dict())
+    with pytest.raises(sekai.ResetRequired):
+        begun.step(0)
+
+
+def test_the_steps_of_every_slot_are_state() -> None:
+    made = [sekai.VecTimeAwareObservation(sekai.testing.CodedVecEnv(2, 9, max_episode_steps=4)) for _ in range(2)]
+    for vec in made:
+        vec.reset(seed=0)
+    made[0].step([0, 0])
+    made[1].load_state_dict(made[0].state_dict())
+    assert made[1].step([0, 0]).observations[:, 3].tolist() == [0.5, 0.5]
+    with pytest.raises(ValueError, match="shape"):
+        made[1].load_state_dict({"steps": np.zeros(3, int)})

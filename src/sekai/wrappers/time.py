@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
+import numpy as np
+from numpy.typing import NDArray
 
 from sekai.core.env import find_attr
 from sekai.core.results import ResetResult, StepResult, step_result
 from sekai.core.wrapper import ObservationWrapper, Wrapper
 from sekai.errors import ResetRequired
 from sekai.spaces.checks import whole_number
+from sekai.stats.state import check_state
 from sekai.wrappers.transforms import append_time, time_aware
 
 
 def check_max_episode_steps(value: Any) -> int:
     """`value` as an int of at least 1; `TypeError` for what is no integer, `ValueError` for less than 1."""
     return whole_number("max_episode_steps", value, minimum=1)
+
+
+def check_steps(state: Mapping[str, Any], like: Mapping[str, NDArray[Any]], *, minimum: int) -> NDArray[Any]:
+    """The `steps` of a state, held to those of another.
+
+    Raises:
+        ValueError: another shape or dtype, or a number of steps below `minimum`.
+    """
+    steps: NDArray[Any] = check_state(state, like)["steps"]
+    if (steps < minimum).any():
+        raise ValueError(f"'steps' of the state is {steps}; expected at least {minimum}.")
+    return steps
 
 
 class TimeLimit(Wrapper):
@@ -37,6 +53,19 @@ class TimeLimit(Wrapper):
         super().__init__(env)
         self.max_episode_steps = check_max_episode_steps(max_episode_steps)
         self.elapsed_steps: int | None = None
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """`steps` taken in the episode, -1 before the first reset."""
+        return {"steps": np.array(-1 if self.elapsed_steps is None else self.elapsed_steps)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave.
+
+        Raises:
+            ValueError: it does not fit; nothing is taken over.
+        """
+        steps = int(check_steps(state, self.state_dict(), minimum=-1))
+        self.elapsed_steps = None if steps < 0 else steps
 
     def before_step(self, action: Any) -> Any:
         """Refuse to count steps of an episode that has not begun."""
@@ -79,6 +108,18 @@ class TimeAwareObservation(ObservationWrapper):
             max_episode_steps = self._limit_of(env)
         self.time_limit = check_max_episode_steps(max_episode_steps)
         self._steps = 0
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """`steps` taken in the episode."""
+        return {"steps": np.array(self._steps)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave.
+
+        Raises:
+            ValueError: it does not fit; nothing is taken over.
+        """
+        self._steps = int(check_steps(state, self.state_dict(), minimum=0))
 
     @staticmethod
     def _limit_of(env: gymnasium.Env[Any, Any]) -> int:

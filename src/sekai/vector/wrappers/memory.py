@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from sekai.vector.results import VecResetResult, VecStepResult
 from sekai.vector.wrapper import VecActionWrapper
 from sekai.wrappers.frames import ALL, Frames, Padding, ShowsFrames, Slots, check_depth
 from sekai.wrappers.memory import action_frames
-from sekai.wrappers.time import check_max_episode_steps
+from sekai.wrappers.time import check_max_episode_steps, check_steps
 from sekai.wrappers.transforms import append_time, time_aware
 
 
@@ -99,6 +100,18 @@ class VecTimeAwareObservation(VecMemoryWrapper):
             self._limit_of(venv) if max_episode_steps is None else max_episode_steps
         )
         self._steps = np.zeros(self.num_envs, np.int64)
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """A copy of the `steps` taken in the episode of each slot, `(num_envs,)`."""
+        return {"steps": self._steps.copy()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave.
+
+        Raises:
+            ValueError: it does not fit; nothing is taken over.
+        """
+        self._steps = check_steps(state, self.state_dict(), minimum=0)
 
     @staticmethod
     def _limit_of(venv: VecEnv) -> Any:
