@@ -98,9 +98,7 @@ class RunningStats:
         n, shape = len(rows), self.mean.shape
         if n == 0:
             return Taken(self.mean, self.var, self.count, True)
-        weight = float(n) if self.halflife is None else 1.0
-        count = self.count * self._decay + weight
-        share = weight / count
+        count, share = self._weights_with(n)
         # Differences from a number near the mean keep the digits that a sum of squares would lose.
         flat = np.ascontiguousarray(rows).reshape(n, -1)
         shift = self.mean.reshape(-1) if self.count else flat[0].astype(np.float64)
@@ -120,6 +118,12 @@ class RunningStats:
             var = np.maximum(square - mean * mean, 0.0)  # rounding may leave -1e-17 of equal rows
             mean, var = merged(self.mean, self.var, (shift + mean).reshape(shape), var.reshape(shape), share)
             return Taken(mean, var, count, math.isfinite(var.sum()))
+
+    def _weights_with(self, n: int) -> tuple[float, float]:
+        """The total weight with a batch of `n` rows taken in, and that batch's share of it."""
+        weight = float(n) if self.halflife is None else 1.0
+        count = self.count * self._decay + weight
+        return count, weight / count
 
     def take(self, taken: Taken) -> None:
         """Become what `with_rows` gave."""
@@ -143,14 +147,11 @@ class RunningStats:
             self.take(taken)
             return self.standardize(rows, epsilon, clip, dtype)
         n, width = len(rows), self.mean.size
-        weight = float(n) if self.halflife is None else 1.0
-        count = self.count * self._decay + weight
+        count, share = self._weights_with(n)
         new, out = np.empty((2, width)), np.empty(rows.shape, dtype)
         numbers, bound = np.ascontiguousarray(rows).reshape(n, width), math.inf if clip is None else clip
         mean, var = self.mean.reshape(-1), self.var.reshape(-1)
-        if not take_in_and_standardize.compiled(
-            numbers, mean, var, weight / count, new, epsilon, bound, out.reshape(-1)
-        ):
+        if not take_in_and_standardize.compiled(numbers, mean, var, share, new, epsilon, bound, out.reshape(-1)):
             return None
         shape = self.mean.shape
         self.mean, self.var, self.count = new[0].reshape(shape), new[1].reshape(shape), count

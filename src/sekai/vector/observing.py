@@ -179,7 +179,7 @@ class VecMemoryWrapper(VecWrapper):
     def after_step(self, result: VecStepResult) -> VecStepResult:
         """Remember each row as what it is; see the module."""
         observations = result.observations
-        if result.plain:  # plain steps only
+        if result.plain:
             self.remember(ALL, observations)
         else:
             self._sort(result)
