@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sekai.stats import RunningStats, StatsTree, running
-from sekai.stats.running import merged, standardize_into, sum_up, take_in, tiled
+from sekai.stats.running import discount_and_scale, merged, standardize_into, sum_up, take_in, tiled
 from sekai.stats.state import Freezable, check_state
 
 SHAPES = st.sampled_from([(), (1,), (3,), (2, 2), (0,)])
@@ -313,6 +313,43 @@ def test_the_kernels_give_in_machine_code_the_bits_of_their_python(n: int, width
     np.testing.assert_array_equal(second, first)
     expected = np.clip((rows - mean) / np.sqrt(var + 1e-8), -2, 2)
     np.testing.assert_allclose(first.reshape(n, width), expected, rtol=0, atol=1e-6)
+
+
+def test_returns_are_taken_in_before_rewards_are_scaled_in_python_and_in_machine_code() -> None:
+    returns, rewards, mean, var = np.array([2.0, 4.0]), np.array([1.0, -6.0]), np.array([1.0]), np.array([2.0])
+    for call in (discount_and_scale, discount_and_scale.compiled):
+        new, moved, scaled = np.full((2, 1), np.nan), np.full(2, np.nan), np.full(2, np.nan)
+        assert call(returns, rewards, 0.5, mean, var, 0.5, new, 0.75, 2.0, moved, scaled)
+        # returns 0.5 * 2 + 1 = 2 and 0.5 * 4 - 6 = -4: mean -1, variance 9; half the weight, 2 away from the mean 1
+        assert moved.tolist() == [2.0, -4.0]
+        assert new.tolist() == [[0.0], [0.5 * 2 + 0.5 * 9 + 2.0**2 / 4]]
+        # 6.5 and an epsilon of 0.75 make the root of 7.25: 1 / 2.6926, and -6 / 2.6926 is held to -2
+        assert scaled.tolist() == [1 / np.sqrt(7.25), -2.0]
+        moved[:] = scaled[:] = 0.0
+        with np.errstate(invalid="ignore"):
+            assert not call(returns, np.array([1.0, np.inf]), 0.5, mean, var, 0.5, new, 0.75, 2.0, moved, scaled)
+        assert scaled.tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("clip", [None, 0.5])
+def test_large_batches_of_returns_are_those_of_numpy(clip: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = compiled_calls(monkeypatch, "discount_and_scale")
+    batches = draw(11, [1024] * 4, (), 3.0)
+    machine, returns = RunningStats(), np.zeros(1024)
+    pooled = np.empty(0)
+    for rewards in batches:
+        taken = machine.take_returns_and_scale(returns, rewards, 0.9, 1e-8, clip)
+        assert taken is not None
+        expected = 0.9 * returns + rewards
+        returns, scaled = taken
+        pooled = np.concatenate([pooled, expected])
+        np.testing.assert_array_equal(returns, expected)
+        plain = rewards / np.sqrt(pooled.var() + 1e-8)
+        np.testing.assert_allclose(scaled, plain if clip is None else np.clip(plain, -clip, clip), rtol=1e-9)
+    assert len(calls) == 3, "the first batch has no mean to count from"
+    before = machine.state_dict()
+    assert machine.take_returns_and_scale(returns, np.full(1024, np.nan), 0.9, 1e-8, clip) is None
+    assert same_state(machine.state_dict(), before)
 
 
 def test_the_sums_add_to_what_stands_there() -> None:

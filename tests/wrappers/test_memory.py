@@ -361,6 +361,99 @@ def test_an_action_array_that_the_caller_reuses_sticks_as_it_was_executed() -> N
     assert [one.tolist() for one in base.executed[1:]] == [[0.0]] * 4
 
 
+def executed_after_loading(env: Any, other: Any, actions: list[Any], tmp_path: Any) -> None:
+    """Save `env` amid an episode, load it into `other`, and compare what both go on to execute, resets included."""
+    np.savez(tmp_path / "state.npz", **env.state_dict())
+    with np.load(tmp_path / "state.npz", allow_pickle=False) as state:
+        other.load_state_dict(state)
+    done = []
+    for each in (env, other):
+        base = each.unwrapped
+        base.executed = []
+        for action in actions:
+            each.step(action)
+        each.reset()
+        for action in actions:
+            each.step(action)
+        done.append(base.executed)
+    assert all(np.array_equal(a, b) for a, b in zip(*done, strict=True))
+    assert any(not np.array_equal(a, b) for a, b in zip(done[0], actions * 2, strict=True)), "some action stuck"
+
+
+def test_sticky_actions_go_on_from_a_state_to_the_draw(tmp_path: Any) -> None:
+    env, other = sekai.StickyAction(Rolls(), 0.6), sekai.StickyAction(Rolls(), 0.6)
+    rolled(env, [1, 2, 3], seed=5)
+    rolled(other, [7, 7], seed=6)
+    executed_after_loading(env, other, list(range(10)) * 3, tmp_path)
+    # a wrapper that has seen no reset, around an environment that has: its next reset draws no new generator
+    base = Rolls()
+    base.reset(seed=6)
+    executed_after_loading(env, sekai.StickyAction(base, 0.6), list(range(10)) * 3, tmp_path)
+
+
+def test_a_state_from_the_start_of_an_episode_has_no_action_to_stick_to() -> None:
+    env, other = sekai.StickyAction(Rolls(), 0.99), sekai.StickyAction(Rolls(), 0.99)
+    env.reset(seed=0)
+    rolled(other, [7])
+    other.load_state_dict(env.state_dict())
+    other.step(5)
+    assert other.unwrapped.executed == [7, 5]
+
+
+def test_sticky_actions_remember_nested_actions_in_a_state() -> None:
+    space = sekai.Dict({"a": sekai.Box(0.0, 9.0, (2,)), "b": sekai.Discrete(4)})
+    first = {"a": np.array([1.0, 2.0], np.float32), "b": np.int64(3)}
+    second = {"a": np.array([5.0, 5.0], np.float32), "b": np.int64(0)}
+    bases = [Shows(sekai.Box(0.0, 1.0, (1,)), [np.zeros(1)], actions=space) for _ in range(2)]
+    env, other = (sekai.StickyAction(base, 0.99) for base in bases)
+    env.reset(seed=0)
+    env.step(first)
+    other.reset(seed=1)
+    other.load_state_dict(env.state_dict())
+    other.step(second)
+    assert bases[1].executed[-1]["a"].tolist() == [1.0, 2.0]
+    assert bases[1].executed[-1]["b"] == 3
+
+
+def test_a_state_of_sticky_actions_from_before_the_first_reset_says_so() -> None:
+    env, other = sekai.StickyAction(Rolls(), 0.5), sekai.StickyAction(Rolls(), 0.5)
+    state = env.state_dict()
+    assert sorted(state) == ["acted", "last"]
+    assert not state["acted"]
+    rolled(other, [1, 2], seed=3)
+    other.load_state_dict(state)
+    executed = []
+    for each in (env, other):
+        each.unwrapped.executed = []
+        rolled(each, list(range(10)) * 3, seed=4)
+        executed.append(each.unwrapped.executed)
+    assert executed[0] == executed[1]
+
+
+def test_a_state_of_sticky_actions_that_does_not_fit_changes_nothing() -> None:
+    env = sekai.StickyAction(Rolls(), 0.5)
+    rolled(env, [1, 2, 3])
+    before = env.state_dict()
+    for bad in (
+        {"acted": np.array(True)},
+        {**before, "last": np.zeros((1, 2), np.int64)},
+        {**before, "draws.bit_generator": np.array("Dice")},
+        {**before, "acted": "yes"},
+    ):
+        with pytest.raises((TypeError, ValueError)):
+            env.load_state_dict(bad)
+        after = env.state_dict()
+        assert before.keys() == after.keys()
+        assert all(np.array_equal(before[name], after[name]) for name in before)
+
+
+def test_actions_without_a_fixed_size_have_no_state() -> None:
+    actions = sekai.Sequence(sekai.Discrete(3))
+    env = sekai.StickyAction(Shows(sekai.Box(0.0, 1.0, (1,)), [np.zeros(1)], actions=actions), 0.5)
+    with pytest.raises(TypeError, match=r"^StickyAction\.state_dict\(\) needs samples of one size"):
+        env.state_dict()
+
+
 @pytest.mark.parametrize("p", [-0.1, 1.0, 1.5, float("nan")])
 def test_a_probability_out_of_range_is_refused(p: float) -> None:
     text = f"StickyAction: repeat_action_probability is {p!r}; expected a number in [0, 1)."

@@ -157,6 +157,52 @@ class RunningStats:
         self.mean, self.var, self.count = new[0].reshape(shape), new[1].reshape(shape), count
         return out
 
+    def take_returns_and_scale(
+        self,
+        returns: NDArray[np.float64],
+        rewards: NDArray[np.float64],
+        gamma: float,
+        epsilon: float,
+        clip: float | None,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """`update` with `gamma * returns + rewards`, then divide the rewards by the root of the variance.
+
+        Args:
+            returns, rewards: `(n,)`.
+            gamma: discount.
+            epsilon, clip: as for `standardize`.
+
+        Returns:
+            The new returns and the scaled rewards, new arrays; None, and nothing is taken in, where `update` would
+            refuse.
+        """
+        if len(rewards) < LARGE or not self.count:
+            moved = gamma * returns + rewards
+            taken = self.with_rows(moved)
+            if not taken.finite:
+                return None
+            self.take(taken)
+            return moved, self.scale(rewards, epsilon, clip)
+        count, share = self._weights_with(len(rewards))
+        new, moved, scaled = np.empty((2, 1)), np.empty(len(rewards)), np.empty(len(rewards))
+        mean, var, bound = self.mean.reshape(1), self.var.reshape(1), math.inf if clip is None else clip
+        if not discount_and_scale.compiled(
+            returns, np.ascontiguousarray(rewards), gamma, mean, var, share, new, epsilon, bound, moved, scaled
+        ):
+            return None
+        self.mean, self.var, self.count = new[0].reshape(()), new[1].reshape(()), count
+        return moved, scaled
+
+    def scale(self, values: NDArray[np.float64], epsilon: float, clip: float | None) -> NDArray[np.float64]:
+        """`values / sqrt(var + epsilon)` in a new array, clipped to `[-clip, clip]`; of statistics of one number.
+
+        Args:
+            values: of any shape.
+            epsilon, clip: as for `standardize`.
+        """
+        scaled = values / math.sqrt(self.var + epsilon)
+        return scaled if clip is None else np.clip(scaled, -clip, clip, out=scaled)
+
     def standardize(self, values: ArrayLike, epsilon: float, clip: float | None, dtype: DTypeLike) -> NDArray[Any]:
         """`(values - mean) / sqrt(var + epsilon)` in a new array of `dtype`, clipped to `[-clip, clip]`.
 
@@ -235,6 +281,35 @@ def take_in_and_standardize(
     if not take_in(rows, mean, mean, var, share, new):
         return False
     standardize_into(rows.reshape(rows.shape[0] * rows.shape[1]), new[0], new[1], epsilon, bound, out)
+    return True
+
+
+@kernel
+def discount_and_scale(
+    returns: Any,
+    rewards: Any,
+    gamma: float,
+    mean: Any,
+    var: Any,
+    share: float,
+    new: Any,
+    epsilon: float,
+    bound: float,
+    moved: Any,
+    scaled: Any,
+) -> bool:
+    """Write `gamma * returns + rewards` into `moved`, `take_in` it, and write the scaled rewards, unless not finite.
+
+    `new (2, 1)` receives mean and variance; the other arrays are `(n,)`.
+    """
+    n = len(rewards)
+    for i in range(n):
+        moved[i] = gamma * returns[i] + rewards[i]
+    if not take_in(moved.reshape(n, 1), mean, mean, var, share, new):
+        return False
+    spread = np.sqrt(new[1, 0] + epsilon)
+    for i in range(n):
+        scaled[i] = min(max(rewards[i] / spread, -bound), bound)
     return True
 
 

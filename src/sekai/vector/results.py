@@ -137,7 +137,8 @@ class VecStepResult:
         twin.terminated, twin.truncated = self.terminated, self.truncated
         twin.kind, twin.ended, twin.space = self.kind, self.ended, self.space
         twin._plain = None if "kind" in changes else self._plain
-        twin._begun = None if changes.keys() & {"kind", "ended", "infos"} else self._begun
+        keeps_begun = "kind" not in changes and "ended" not in changes and "infos" not in changes
+        twin._begun = self._begun if keeps_begun else None
         for name, value in changes.items():
             if name not in _FIELDS:
                 unknown = sorted(changes.keys() - _FIELDS)

@@ -94,11 +94,11 @@ class Frames:
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Copies of the samples, an array per part of the space."""
-        return dict(_leaves(self.together(ALL), "frames"))
+        return dict(leaves(self.together(ALL), "frames"))
 
     def load(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take over the arrays of a checked state."""
-        for name, kept in _leaves(self._kept, "frames"):
+        for name, kept in leaves(self._kept, "frames"):
             kept[:] = arrays[name]
 
 
@@ -125,9 +125,10 @@ def check_depth(owner: object, name: str, value: Any, *, minimum: int) -> int:
     return whole_number(f"{type(owner).__name__}: {name}", value, minimum=minimum)
 
 
-def _leaves(batch: Any, place: str) -> list[tuple[str, NDArray[Any]]]:
+def leaves(batch: Any, place: str) -> list[tuple[str, NDArray[Any]]]:
+    """The arrays of a batch, each with its place in it, as in `frames['camera'][0]`."""
     if isinstance(batch, dict):
-        return [leaf for key, part in batch.items() for leaf in _leaves(part, f"{place}[{key!r}]")]
+        return [leaf for key, part in batch.items() for leaf in leaves(part, f"{place}[{key!r}]")]
     if isinstance(batch, tuple):
-        return [leaf for k, part in enumerate(batch) for leaf in _leaves(part, f"{place}[{k}]")]
+        return [leaf for k, part in enumerate(batch) for leaf in leaves(part, f"{place}[{k}]")]
     return [(place, batch)]

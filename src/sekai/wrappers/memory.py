@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
@@ -9,12 +10,15 @@ import numpy as np
 
 from sekai.core.results import ResetResult, StepResult
 from sekai.core.snapshot import snapshot
+from sekai.core.states import Arrays, generator_arrays, generator_from, part_of, read_state
 from sekai.core.wrapper import FollowUp, ObservationWrapper, StepCall, Wrapper
 from sekai.errors import InvalidAction
 from sekai.seeding import derived_generator
-from sekai.spaces import OneRow, concatenate, read_row
+from sekai.spaces import OneRow, concatenate, empty_batch, read_row
 from sekai.spaces.checks import whole_number
-from sekai.wrappers.frames import ALL, Frames, Padding, ShowsFrames, check_depth
+from sekai.stats.state import check_state
+from sekai.wrappers.frames import ALL, Frames, Padding, ShowsFrames, check_depth, leaves
+from sekai.wrappers.transforms import require_fixed_size
 
 #: key of the generator behind sticky actions, among those derived from an environment's
 STICKS = (0x571C,)
@@ -180,6 +184,39 @@ class StickyAction(Wrapper):
             self._parent = self.rng
             self._draws = derived_generator(self.rng, STICKS)
         return result
+
+    def state_dict(self) -> Arrays:
+        """The action executed last and the generator of the draws, as plain arrays; no generator before a reset.
+
+        Raises:
+            TypeError: actions of different sizes.
+        """
+        arrays = {"acted": np.array(self._last is not None), **self._last_arrays(self._last)}
+        return {**arrays, **{f"draws.{name}": value for name, value in generator_arrays(self._draws).items()}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave; the state of the environment inside, if any, is to be loaded before.
+
+        Raises:
+            TypeError, ValueError: it does not fit; nothing is taken over.
+        """
+        arrays = read_state(state)
+        draws = generator_from(part_of(arrays, "draws"))
+        others = {name: array for name, array in arrays.items() if not name.startswith("draws.")}
+        like = {"acted": np.array(True), **self._last_arrays(None)}
+        loaded = check_state(others, like, finite=False)
+        batch = empty_batch(self.action_space, 1)
+        for name, part in leaves(batch, "last"):
+            part[:] = loaded[name]
+        self._last = read_row(self.action_space, batch, 0) if loaded["acted"] else None
+        # the draws go on until a seed changes the generator of the environment
+        self._draws, self._parent = draws, None if draws is None else self.rng
+
+    def _last_arrays(self, action: Any) -> Arrays:
+        """The arrays of an action as a batch of one; None stands for any."""
+        require_fixed_size(self.action_space, "StickyAction.state_dict()")
+        row = empty_batch(self.action_space, 1) if action is None else OneRow(self.action_space, what="action")(action)
+        return {name: np.array(part) for name, part in leaves(row, "last")}
 
 
 class ActionRepeat(Wrapper):

@@ -185,27 +185,35 @@ class RewardScaler:
         Raises:
             InvalidObservation: a reward that counts is not finite, and `updates`; no return is taken in.
         """
-        returns = self.gamma * self.returns
-        returns += rewards
-        taken = self.stats.with_rows(returns if counts is None else returns[counts]) if updates else None
-        if taken is not None and not taken.finite:
-            bad = np.flatnonzero(~np.isfinite(returns) & (True if counts is None else counts))
+        rows = slice(None) if counts is None else counts
+        before, given = self.returns[rows], rewards[rows]
+        if updates:
+            taken = self.stats.take_returns_and_scale(before, given, self.gamma, self.epsilon, self.clip)
+        else:
+            taken = self.gamma * before + given, self.stats.scale(given, self.epsilon, self.clip)
+        if taken is None:
+            message = self._blame(rewards, counts)
             if ended is not None:
                 self.returns[ended] = 0.0  # the episode is over all the same
-            which = f"sub-env {bad[0]}: the reward is {rewards[bad[0]]}" if bad.size else "returns overflow"
-            raise InvalidObservation(
-                f"{which}; a normaliser averages finite numbers only. Return a finite reward, or "
-                "replace it in a reward wrapper inside this one."
-            )
-        if taken is not None:
-            self.stats.take(taken)
-        self.returns = returns if counts is None else np.where(counts, returns, self.returns)
+            raise InvalidObservation(message)
+        if counts is None:
+            self.returns, scaled = taken
+        else:
+            scaled = rewards.copy()
+            self.returns[counts], scaled[counts] = taken
         if ended is not None:
             self.returns[ended] = 0.0
-        scaled = rewards / math.sqrt(self.stats.var + self.epsilon)
-        if self.clip is not None:
-            np.clip(scaled, -self.clip, self.clip, out=scaled)
-        return scaled if counts is None else np.where(counts, scaled, rewards)
+        return scaled
+
+    def _blame(self, rewards: NDArray[np.float64], counts: NDArray[np.bool_] | None) -> str:
+        """Whose return cannot be taken in, and why."""
+        returns = self.gamma * self.returns + rewards
+        bad = np.flatnonzero(~np.isfinite(returns) & (True if counts is None else counts))
+        which = f"sub-env {bad[0]}: the reward is {rewards[bad[0]]}" if bad.size else "returns overflow"
+        return (
+            f"{which}; a normaliser averages finite numbers only. Return a finite reward, or replace it in a reward "
+            "wrapper inside this one."
+        )
 
 
 class NormalizesRewards(Freezable):

@@ -131,7 +131,7 @@ class VecClipReward(VecRewardWrapper):
 
     def reward(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
         """Rewards within bounds."""
-        return np.clip(rewards, self.min_reward, self.max_reward, out=rewards)
+        return rewards.clip(self.min_reward, self.max_reward, out=rewards)  # `np.clip` takes twice as long to call it
 
 
 class VecClipAction(VecActionWrapper):

@@ -11,7 +11,8 @@ units, never negative: the bid stands at `S - d_bid`, the ask at `S + d_ask`. A 
 Ledger: `W' - W = Q (d_bid [bid filled] + d_ask [ask filled]) + q' (S' - S)`, the spread part and the inventory part.
 Reward: their sum, less `0.5 risk_aversion sigma^2 dt q'^2` and, at the last step, `terminal_penalty q'^2`.
 
-Arrays, all C-contiguous; the rows of the blocks are named by the constants below:
+Arrays, all C-contiguous; the rows of the blocks are named by the constants below, and those of `state` and `out` may be
+longer than `N` (see `blocks.row_length`):
 
     params        (PARAMS,) float64
     offsets       (N, 2) float32           distances of bid and ask from the mid

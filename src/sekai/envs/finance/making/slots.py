@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.envs.finance.blocks import row_length
 from sekai.envs.finance.making import kernel as mk
 
 LARGEST_SHOCK = 64.0  # standard deviations: no generator draws a normal number that large
@@ -66,14 +67,14 @@ class MarketMakingSlots:
 
     def __init__(self, num_slots: int) -> None:
         self.every = np.arange(num_slots)
-        self.state = np.zeros((mk.STATE_ROWS, num_slots))
+        self.state = np.zeros((mk.STATE_ROWS, row_length(num_slots)))
         self.clock = np.zeros(num_slots, np.int64)
         self.shocks = np.empty(num_slots)
         self.uniforms = np.empty((num_slots, 2))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays that make up the state, by name."""
-        return {"state": self.state, "clock": self.clock}
+        return {"state": self.state[:, : len(self.every)], "clock": self.clock}
 
     def check(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Raise for arrays like those of `arrays()` that no episode can have."""
@@ -101,7 +102,7 @@ class MarketMakingSlots:
             new arrays `out`, `flags`, `observations`; see `making.kernel`.
         """
         num_slots = len(self.every)
-        out = np.empty((mk.OUT_ROWS, num_slots))
+        out = np.empty((mk.OUT_ROWS, self.state.shape[1]))
         flags = np.empty((mk.FLAG_ROWS, num_slots), bool)
         observations = np.empty((num_slots, 2), np.float32)
         rng.standard_normal(out=self.shocks)
@@ -109,15 +110,14 @@ class MarketMakingSlots:
         mk.advance.compiled(
             offsets, frozen, block, self.shocks, self.uniforms, self.state, self.clock, out, flags, observations
         )
-        return out, flags, observations
+        return out[:, :num_slots], flags, observations
 
     def column(self, row: int) -> NDArray[np.float64]:
         """One row of `state`, a new array `(N,)`."""
-        values: NDArray[np.float64] = self.state[row].copy()
+        values: NDArray[np.float64] = self.state[row, : len(self.every)].copy()
         return values
 
     @property
     def wealth(self) -> NDArray[np.float64]:
         """Cash, and the inventory at the mid price, `(N,)`."""
-        values: NDArray[np.float64] = self.state[mk.CASH] + self.state[mk.INVENTORY] * self.state[mk.MID]
-        return values
+        return self.column(mk.CASH) + self.column(mk.INVENTORY) * self.column(mk.MID)

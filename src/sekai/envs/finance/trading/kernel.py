@@ -10,7 +10,8 @@ short by as much. A slot is at row `t` with price `p`, cash `B` and `h` shares (
 
 Ledger: `E' - E = h' (p' - p) - cost + carry`. Reward: `ln(E' / E)`.
 
-Arrays, all C-contiguous; the rows of the blocks are named by the constants below:
+Arrays, all C-contiguous; the rows of the blocks are named by the constants below, and may be longer than `N` (see
+`blocks.row_length`):
 
     params        (LEVELS + A,) float64    parameters, then the target exposures
     prices        (T,) float64             the history; or (2L N,), rings of simulated prices, `[place, slot]`
@@ -286,8 +287,8 @@ def begin_simulated(
     Returns:
         -1, or the first slot whose price left the range of floats; then nothing has moved.
     """
-    slots = state.shape[1]
     lookback = shocks.shape[1]
+    slots = prices.shape[0] // (2 * lookback)
     for k in range(indices.shape[0]):
         price = params[START_PRICE]
         for j in range(lookback):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.envs.finance.blocks import row_length
 from sekai.envs.finance.trading import kernel as tk
 from sekai.envs.finance.windows import check_clock
 from sekai.finance.data import MarketData
@@ -60,6 +61,7 @@ class TradingSlots:
     Attributes:
         every: int64 `(N,)`, the indices of all slots.
         state, clock, prices, returns: see `trading.kernel`.
+        row_length: see `blocks.row_length`.
         simulated: whether there is no history.
     """
 
@@ -68,8 +70,9 @@ class TradingSlots:
         self.simulated = data is None
         self.every = np.arange(num_slots)
         self.timestamps = None if data is None else data.timestamps
-        self.state = np.zeros((tk.STATE_ROWS, num_slots))
-        self.clock = np.zeros((tk.CLOCK_ROWS, num_slots), np.int64)
+        self.row_length = row_length(num_slots)
+        self.state = np.zeros((tk.STATE_ROWS, self.row_length))
+        self.clock = np.zeros((tk.CLOCK_ROWS, self.row_length), np.int64)
         if data is None:
             self.prices = np.zeros(2 * lookback * num_slots)
             self.returns = np.zeros(num_slots * 2 * lookback, np.float32)
@@ -77,11 +80,12 @@ class TradingSlots:
             self.prices, self.returns = data.kernel_arrays
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays that make up the state, by name; a history is none of it."""
+        """The arrays that make up the state, by name: the entries of the slots; a history is none of it."""
+        n = len(self.every)
         rings: dict[str, NDArray[Any]] = {}
         if self.simulated:
             rings = {"prices": self.prices, "returns": self.returns}
-        return {"state": self.state, "clock": self.clock, **rings}
+        return {"state": self.state[:, :n], "clock": self.clock[:, :n], **rings}
 
     def check(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Raise for arrays like those of `arrays()` with which a kernel would read what is not there."""
@@ -120,24 +124,24 @@ class TradingSlots:
 
     def column(self, row: int) -> NDArray[np.float64]:
         """One row of `state`, a new array `(N,)`."""
-        values: NDArray[np.float64] = self.state[row].copy()
+        values: NDArray[np.float64] = self.state[row, : len(self.every)].copy()
         return values
 
     @property
     def timestamp(self) -> NDArray[Any]:
         """Row or date of the current state of each slot, a new array `(N,)`."""
-        rows: NDArray[np.int64] = self.clock[tk.ROW].copy()
+        rows: NDArray[np.int64] = self.clock[tk.ROW, : len(self.every)].copy()
         return rows if self.timestamps is None else self.timestamps[rows]
 
     @property
     def price_history(self) -> NDArray[np.float64]:
         """The last `lookback + 1` prices of each slot, oldest first, the current one included; `(N, lookback + 1)`."""
-        back = np.arange(-self.lookback, 1)
+        n, back = len(self.every), np.arange(-self.lookback, 1)
         if self.simulated:
-            places = (self.clock[tk.HEAD][:, None] + back) % (2 * self.lookback)
-            places = places * len(self.every) + self.every[:, None]
+            places = (self.clock[tk.HEAD, :n, None] + back) % (2 * self.lookback)
+            places = places * n + self.every[:, None]
         else:
-            places = self.clock[tk.ROW][:, None] + back
+            places = self.clock[tk.ROW, :n, None] + back
         prices: NDArray[np.float64] = self.prices[places]
         return prices
 

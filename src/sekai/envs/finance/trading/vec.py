@@ -166,7 +166,7 @@ class TradingVecEnv(FinanceVecEnv):
     def _step(self, actions: NDArray[np.int64]) -> tuple[Any, Any, Any, dict[str, Any]]:
         slots, block, frozen, n = self._slots, self._template._block, self.frozen, self.num_envs
         shocks = self.rng.standard_normal(n) if slots.simulated else NO_SHOCKS
-        out = np.empty((tk.OUT_ROWS, n))
+        out = np.empty((tk.OUT_ROWS, slots.row_length))
         flags = np.empty((2, n), bool)
         observations = np.empty(self._shape, np.float32)
         bad = tk.advance.compiled(
@@ -186,7 +186,7 @@ class TradingVecEnv(FinanceVecEnv):
         if bad >= 0:
             raise price_error(bad)
         self._ready = observations
-        rewards, equity, position, price, asset_return, cost, turnover, carry, dt = out
+        rewards, equity, position, price, asset_return, cost, turnover, carry, dt = out[:, :n]
         terminated, truncated = flags
         infos = {
             "timestamp": slots.timestamp,
