@@ -781,3 +781,16 @@ def test_numbers_that_are_large_beside_their_spread_keep_it(dtype: Any) -> None:
         values = np.array([[base], [base + 2.0]] * n, dtype)
         shown = stats.standardize(values, 1e-8, None, dtype)
         assert np.allclose(shown[:2].astype(float), [[-1.0], [1.0]], atol=1e-3)
+
+
+def test_equal_weights_are_not_taken_for_exponential_ones() -> None:
+    equal, forgetting = fed(draw(12, [50], ()), ()), fed(draw(13, [4, 5], ()), (), halflife=3.0)
+    before = forgetting.state_dict()
+    # the weights 1 + q + q**2 + ... with q = 0.5 ** (1 / 3) stay below 1 / (1 - q) = 4.85
+    with pytest.raises(
+        ValueError, match=r"^The state holds a weight of 50\.0; with halflife=3\.0 it stays below 4\.84"
+    ):
+        forgetting.load_state_dict(equal.state_dict())
+    assert same_state(forgetting.state_dict(), before)
+    longest = fed([np.ones(1)] * 2000, (), halflife=3.0)
+    forgetting.load_state_dict(longest.state_dict())

@@ -202,3 +202,31 @@ def test_native_masks_come_from_the_method_and_are_read_again_after_a_failed_ste
         shown = vec.reset(mask=np.array([True, False])).observations
         # slot 0 is at step 0 again; slot 1 has moved on to step 1 unseen
         assert np.argmin(shown["action_mask"], axis=1).tolist() == shown["observation"][:, 2].tolist() == [0, 1]
+
+
+def test_the_sums_of_the_episodes_under_way_are_state() -> None:
+    made = [
+        sekai.VecRecordEpisodeStatistics(sekai.testing.CodedVecEnv(2, 3, autoreset="disabled"), gamma=0.5)
+        for _ in range(2)
+    ]
+    for vec in made:
+        vec.reset(seed=0)
+    rewards = [made[0].step([k, k + 1]).rewards for k in range(2)]
+    state = made[0].state_dict()
+    made[1].step([5, 5])
+    made[1].step([5, 5])
+    made[1].load_state_dict(state)
+    rewards.append(made[0].step([3, 4]).rewards)
+    stats = [info["episode"] for info in made[1].step([3, 4]).infos]
+    expected = np.array(rewards)
+    assert [one.episode_return for one in stats] == expected.sum(0).tolist()
+    assert [one.discounted_return for one in stats] == (expected * [[1.0], [0.5], [0.25]]).sum(0).tolist()
+    assert [one.episode_length for one in stats] == [3, 3]
+    broken = {**state, "broken": np.array([True, False])}
+    for vec in made:
+        vec.reset(seed=0)
+    made[1].load_state_dict(broken)
+    ends = made[1].step([0, 0]).infos
+    assert "episode" not in ends[0]
+    with pytest.raises(ValueError, match="shape"):
+        made[1].load_state_dict({**state, "return": np.zeros(3)})

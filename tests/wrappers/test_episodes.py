@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import Any
 
 import numpy as np
@@ -276,3 +277,27 @@ def test_an_episode_can_be_read_as_gymnasium_and_stable_baselines3_do() -> None:
     assert (stats["r"], stats["l"], len(stats)) == (30.0, 2.0, 3) and stats["t"] == stats.elapsed_time
     with pytest.raises(KeyError):
         stats["return"]
+
+
+def test_the_sums_of_an_episode_under_way_are_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
+    first, second = (sekai.RecordEpisodeStatistics(CodedEnv(length=3), gamma=0.5) for _ in range(2))
+    for env in (first, second):
+        env.reset()
+    expected = [first.step(action).reward for action in (1, 2)]
+    clock[0] = 7.0
+    state = first.state_dict()
+    clock[0] = 100.0
+    second.step(9)
+    second.step(9)
+    second.load_state_dict(state)
+    clock[0] = 103.0
+    result = second.step(4)
+    stats = result.info["episode"]
+    assert stats.episode_return == sum(expected) + result.reward
+    assert stats.discounted_return == expected[0] + 0.5 * expected[1] + 0.25 * result.reward
+    assert stats.episode_length == 3
+    assert stats.elapsed_time == 10.0, "7 seconds before the state and 3 after it"
+    with pytest.raises(ValueError, match="The state has"):
+        second.load_state_dict({"return": 1.0})

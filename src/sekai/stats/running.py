@@ -232,12 +232,17 @@ class RunningStats:
         """Take over what `state_dict` gave.
 
         Raises:
-            ValueError: other keys, another shape, a number that is not finite, or a variance or count below zero;
-                nothing is taken over.
+            ValueError: other keys, another shape, a number that is not finite, a variance or count below zero, or a
+                weight that these statistics cannot reach; nothing is taken over.
         """
         loaded = check_state(state, self.state_dict())
         if (loaded["var"] < 0).any() or loaded["count"] < 0:
             raise ValueError("The state holds a variance or a count below zero.")
+        if self.halflife is not None and loaded["count"] > (1.0 + 1e-9) / (1.0 - self._decay):
+            raise ValueError(
+                f"The state holds a weight of {loaded['count']}; with halflife={self.halflife} it stays below "
+                f"{1.0 / (1.0 - self._decay)}: it was saved by statistics of another half-life, or of equal weights."
+            )
         self.mean, self.var, self.count = loaded["mean"], loaded["var"], float(loaded["count"])
 
     def __repr__(self) -> str:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
+import numpy as np
+from numpy.typing import NDArray
 
 from sekai.core.results import ResetResult, StepResult
 from sekai.core.wrapper import Wrapper
 from sekai.stats import EpisodeStats, StatsTracker
+from sekai.stats.state import check_state
 from sekai.stats.trackers import check_gamma, check_tracker, hears_all
 
 
@@ -50,6 +54,27 @@ class RecordEpisodeStatistics(Wrapper):
     def _begin(self) -> None:
         self._return, self._length, self._discounted, self._discount = 0.0, 0, 0.0, 1.0
         self._start = time.perf_counter()
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """The sums of the episode under way, and its `seconds` so far; the tracker's episodes are no part of it."""
+        return {
+            "return": np.array(self._return),
+            "length": np.array(self._length),
+            "discounted": np.array(self._discounted),
+            "discount": np.array(self._discount),
+            "seconds": np.array(time.perf_counter() - self._start),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave.
+
+        Raises:
+            ValueError: it does not fit; nothing is taken over.
+        """
+        loaded = check_state(state, self.state_dict(), finite=False)
+        self._return, self._length = float(loaded["return"]), int(loaded["length"])
+        self._discounted, self._discount = float(loaded["discounted"]), float(loaded["discount"])
+        self._start = time.perf_counter() - float(loaded["seconds"])
 
     def after_step(self, result: StepResult) -> StepResult:
         """Add the transition, and report the episode when it has ended."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +12,7 @@ from numpy.typing import NDArray
 from sekai.core.slots import RowKind
 from sekai.spaces.checks import whole_number
 from sekai.stats import EpisodeStats, StatsTracker
+from sekai.stats.state import check_state
 from sekai.stats.trackers import check_gamma, check_tracker, hears_all
 from sekai.vector.base import VecEnv
 from sekai.vector.infos import Part
@@ -56,6 +59,31 @@ class VecRecordEpisodeStatistics(VecWrapper):
         self._lengths = np.zeros(n, np.int64)
         self._starts = np.full(n, time.perf_counter())
         self._broken = np.zeros(n, bool)
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """The sums of the episodes under way and their `seconds` so far, `(N,)` each; `broken` where a row was lost.
+
+        The tracker's episodes are no part of it.
+        """
+        return {
+            "return": self._returns.copy(),
+            "length": self._lengths.copy(),
+            "discounted": self._discounted.copy(),
+            "discount": self._discounts.copy(),
+            "seconds": time.perf_counter() - self._starts,
+            "broken": self._broken.copy(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave.
+
+        Raises:
+            ValueError: it does not fit; nothing is taken over.
+        """
+        loaded = check_state(state, self.state_dict(), finite=False)
+        self._returns, self._lengths = loaded["return"], loaded["length"]
+        self._discounted, self._discounts = loaded["discounted"], loaded["discount"]
+        self._starts, self._broken = time.perf_counter() - loaded["seconds"], loaded["broken"]
 
     def after_step(self, result: VecStepResult) -> VecStepResult:
         """Add the transitions, and report the episodes that ended."""
