@@ -83,8 +83,8 @@ class ParameterEnv(Env[Any, Any]):
 
     @classmethod
     def fixed_arguments(cls) -> list[str]:
-        """Names of the arguments that are settled when an environment is made, the history apart."""
-        names = cls.argument_names() - {"prices", "data"}
+        """Names of the arguments that are settled when an environment is made, history and price model apart."""
+        names = cls.argument_names() - {"prices", "data", "model"}
         return sorted(name for name in names if isinstance(getattr(cls, name, None), Fixed))
 
     def get_state(self) -> Arrays:

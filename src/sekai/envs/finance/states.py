@@ -1,6 +1,6 @@
 """States of the finance environments as arrays, for the single ones and, with `N` slots, for the native ones.
 
-    fixed.*        arguments settled when the environment is made, and the fingerprint of its history
+    fixed.*        arguments settled when the environment is made, and the fingerprint of its history or price model
     parameters.*   the other arguments but the sampler, by name; those that are None are absent
     samplers.*     class and state of the sampler, and the states of those it has spawned
     slots.*        the arrays of the slots
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.core.states import Arrays, check_like, check_same, from_text, join, part_of, to_text
+from sekai.envs.finance.market import fingerprint
 from sekai.finance.costs import ProportionalCost
 from sekai.finance.samplers import EpisodeSampler
 
@@ -80,8 +81,9 @@ def set_arrays(env: ParameterEnv, slots: Slots, arrays: Arrays, others: Arrays) 
 def _fixed(env: ParameterEnv) -> Arrays:
     values = {name: np.array(getattr(env, name)) for name in env.fixed_arguments()}
     if "data" in env.argument_names():
-        data = env.get_attr("data")
-        values["history"] = np.array("simulated" if data is None else data.fingerprint)
+        data, model = env.get_attr("data"), env.get_attr("model")
+        simulated = "simulated" if model is None else f"simulated by {fingerprint(model)}"
+        values["history"] = np.array(simulated if data is None else data.fingerprint)
     return values
 
 

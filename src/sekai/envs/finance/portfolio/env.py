@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sekai.core import ResetResult, StepResult
 from sekai.envs.finance import checks
+from sekai.envs.finance.market import check_model, check_unused
 from sekai.envs.finance.parameters import Fixed, Parameter, ParameterEnv
 from sekai.envs.finance.portfolio import kernel as pk
 from sekai.envs.finance.portfolio.slots import PortfolioSlots, parameter_blocks
@@ -17,12 +18,15 @@ from sekai.errors import InvalidAction, ResetRequired
 from sekai.finance.assets import correlations, per_asset
 from sekai.finance.costs import as_cost_model, choose_cost_model
 from sekai.finance.data import MarketData
+from sekai.finance.models import PriceModel
 from sekai.finance.samplers import RandomStart, as_sampler
 from sekai.seeding import Seed, check_seed
 from sekai.spaces import Box, Dict
 from sekai.spaces.checks import has_masked_entries, whole_number
 
 Options = dict[str, Any] | None
+
+MU = 0.06  # of the built-in market
 
 
 class PortfolioEnv(ParameterEnv):
@@ -51,13 +55,13 @@ class PortfolioEnv(ParameterEnv):
     - `reset(options={"start": row})`: row of the first decision. A negative row counts from the end; a date is
       accepted where the data have dates. A window in which a price is missing is refused.
 
-    Without a history the prices are correlated geometric Brownian motions, drawn from the environment's generator.
-    Rows count from 0; the first decision is at row `lookback`.
+    Without a history the prices are correlated geometric Brownian motions, or what `model` says, drawn from the
+    environment's generator. Rows count from 0; the first decision is at row `lookback`.
 
     Args:
         prices: `(T, n_assets)`, the history; or None.
         data: the history as a `MarketData`; or None.
-        n_assets: how many risky assets there are; by default the columns of the history, 5 without one.
+        n_assets: how many risky assets there are; by default as many as history or model have, 5 without one.
         episode_length: steps of an episode, at least 1.
         lookback: rows of returns in the observation, at least 1.
         transaction_cost: shorthand for a proportional `cost_model`; by default 1e-3 of the value traded.
@@ -67,6 +71,7 @@ class PortfolioEnv(ParameterEnv):
         sigma: their volatility, per square root of a year; by default from 0.15 to 0.35 in equal steps.
         corr: their correlations: a matrix `(n_assets, n_assets)`, or one number for every pair; None: none.
         dt: length of a bar in years, by default 1/252.
+        model: a `PriceModel` to simulate instead; `mu`, `sigma`, `corr` and `shock_clip` are then left out.
         sampler: which windows of a history to run through: "random", "sequential" or an `EpisodeSampler`.
         capital: value of the portfolio at the start.
         shock_clip: bound of the simulated one-step shock of an asset, in its standard deviations; None: none.
@@ -76,7 +81,7 @@ class PortfolioEnv(ParameterEnv):
     Attributes:
         cost_model, mu, sigma, corr, dt, capital, shock_clip, ruin_fraction, sampler: as given; they may be set, and
             act from the next step (`sampler`: reset) on.
-        n_assets, lookback, episode_length, allow_short, prices, data, transaction_cost: as given; read-only.
+        n_assets, lookback, episode_length, allow_short, prices, data, model, transaction_cost: as given; read-only.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012  # gymnasium declares it without ClassVar
@@ -107,6 +112,7 @@ class PortfolioEnv(ParameterEnv):
         sigma: Any = None,
         corr: Any = None,
         dt: float | None = None,
+        model: PriceModel | None = None,
         sampler: Any = "random",
         capital: float = 1e6,
         shock_clip: float | None = None,
@@ -114,7 +120,8 @@ class PortfolioEnv(ParameterEnv):
         render_mode: str | None = None,
     ) -> None:
         self._data = history(prices, data)
-        self._n_assets = _count_assets(n_assets, self._data)
+        self._model = check_model(model, self._data)
+        self._n_assets = _count_assets(n_assets, self._data, self._model)
         self._episode_length = whole_number("episode_length", episode_length, minimum=1)
         self._lookback = whole_number("lookback", lookback, minimum=1)
         if not isinstance(allow_short, (bool, np.bool_)):
@@ -127,8 +134,8 @@ class PortfolioEnv(ParameterEnv):
         if self._data is not None:
             self._num_windows = count_windows(self._data, self._lookback, self._episode_length)
         super().__init__(
-            mu=0.06 if mu is None else mu,
-            sigma=np.linspace(0.15, 0.35, self._n_assets) if sigma is None else sigma,
+            mu=MU if mu is None else mu,
+            sigma=_default_sigma(self._n_assets) if sigma is None else sigma,
             corr=corr,
             dt=1 / 252 if dt is None else dt,
             capital=capital,
@@ -144,7 +151,9 @@ class PortfolioEnv(ParameterEnv):
         self.observation_space = Dict(
             {"returns": Box(-np.inf, np.inf, (self._lookback, n), np.float32), "weights": Box(*bounds, (n + 1,))}
         )
-        self._slots: PortfolioSlots = PortfolioSlots(1, self._data, n, self._lookback, self._episode_length)
+        self._slots: PortfolioSlots = PortfolioSlots(
+            1, self._data, self._model, n, self._lookback, self._episode_length
+        )
         self._first_row = self._lookback
         self._live = False
         self._frozen = np.zeros(1, bool)
@@ -159,7 +168,15 @@ class PortfolioEnv(ParameterEnv):
                 f"sampler is {parameters['sampler']!r}, and a simulated market has no windows to choose from: give "
                 "prices or data."
             )
-        self._blocks = parameter_blocks(parameters, self._n_assets, self._allow_short)
+        check_unused(
+            self._model,
+            mu=not np.array_equal(parameters["mu"], MU),
+            sigma=not np.array_equal(parameters["sigma"], _default_sigma(self._n_assets)),
+            corr=parameters["corr"] is not None,
+            shock_clip=parameters["shock_clip"] is not None,
+        )
+        given = self._model is not None
+        self._blocks = parameter_blocks(parameters, self._n_assets, self._allow_short, given=given)
 
     # ---- arguments that are only read -----------------------------------------------------------
 
@@ -172,6 +189,11 @@ class PortfolioEnv(ParameterEnv):
     def prices(self) -> NDArray[np.float64] | None:
         """The prices of the history, read-only; None for a simulated market."""
         return None if self._data is None else self._data.prices
+
+    @Fixed
+    def model(self) -> PriceModel | None:
+        """The law of the simulated market, None for the built-in one and for a history."""
+        return self._model
 
     @Fixed
     def n_assets(self) -> int:
@@ -251,8 +273,7 @@ class PortfolioEnv(ParameterEnv):
             self.sampler.restart()
         slots, only = self._slots, self._slots.every
         if self._data is None:
-            shocks = self.rng.standard_normal((1, *slots.shape))
-            slots.start_simulated(only, shocks, self._blocks, self._frozen)
+            slots.start_simulated(only, self.rng, self._blocks, self._frozen)
         elif row is None:
             position = np.array([self.sampler.sample(self.rng, self._num_windows, self._episode_length)])
             slots.start(only, sampled_rows(position, self._data, self._lookback, self._num_windows, self.sampler))
@@ -285,9 +306,8 @@ class PortfolioEnv(ParameterEnv):
             raise ResetRequired("The episode has not begun, or has ended: call reset() before step().")
         slots = self._slots
         self._take(action)
-        shocks = self.rng.standard_normal((1, self._n_assets)) if slots.simulated else slots.no_shocks
         weights, asset_returns, seen = slots.advance(
-            self._action, self._frozen, self._blocks, shocks, self._out, self._flags
+            self._action, self._frozen, self._blocks, self.rng, self._out, self._flags
         )
         (reward,), (equity,), (value,), (turnover,), (cost,), (dt,) = self._out.tolist()
         (terminated,), (truncated,) = self._flags.tolist()
@@ -323,10 +343,17 @@ class PortfolioEnv(ParameterEnv):
         raise InvalidAction(f"The action is {action!r}; expected a member of {self.action_space}.")
 
 
-def _count_assets(n_assets: int | None, data: MarketData | None) -> int:
+def _default_sigma(n_assets: int) -> NDArray[np.float64]:
+    return np.linspace(0.15, 0.35, n_assets)
+
+
+def _count_assets(n_assets: int | None, data: MarketData | None, model: PriceModel | None) -> int:
     if n_assets is None:
-        return 5 if data is None else data.n_assets
+        market = model if data is None else data
+        return 5 if market is None else market.n_assets
     count = whole_number("n_assets", n_assets, minimum=1)
+    if model is not None and count != model.n_assets:
+        raise ValueError(f"n_assets is {count}, and model={model!r} has {model.n_assets}; leave n_assets out.")
     if data is not None and count != data.n_assets:
         raise ValueError(
             f"n_assets is {count}, and the history has {data.n_assets} columns; leave n_assets out, or give a history "

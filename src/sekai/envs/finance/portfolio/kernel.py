@@ -41,7 +41,7 @@ import numpy as np
 from sekai.core.kernels import kernel
 
 # params
-RUIN, CLIP, DT, CAPITAL, SHORT, PARAMS = range(6)
+RUIN, CLIP, DT, CAPITAL, SHORT, GIVEN, PARAMS = range(7)
 # assets
 RATE, DRIFT, VOLATILITY, FACTOR = range(4)
 # clock
@@ -203,10 +203,13 @@ def correlate(shocks: Any, params: Any, assets: Any) -> None:
     """Turn shocks into log returns of correlated geometric Brownian motions over one bar, in place.
 
     `r = (mu - sigma^2 / 2) dt + sigma sqrt(dt) z`, with `z = F e` clipped to `[-CLIP, CLIP]`, `F F'` the correlations.
+    Where a price model draws, the shocks are the log returns themselves.
 
     Args:
         shocks: float64 `(K, n)`, independent and standard normal: `e`.
     """
+    if params[GIVEN] != 0.0:
+        return
     n = shocks.shape[1]
     clip = params[CLIP]
     for i in range(shocks.shape[0]):

@@ -9,17 +9,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.envs.finance.market import Market
 from sekai.envs.finance.portfolio import kernel as pk
 from sekai.envs.finance.windows import check_clock
 from sekai.finance.assets import factor, spread
 from sekai.finance.data import MarketData
+from sekai.finance.models import PriceModel
 
 #: params and assets, see `portfolio.kernel`
 Blocks = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
-def parameter_blocks(parameters: Mapping[str, Any], n_assets: int, allow_short: bool) -> Blocks:
+def parameter_blocks(parameters: Mapping[str, Any], n_assets: int, allow_short: bool, *, given: bool) -> Blocks:
     """The parameters as the kernel reads them, `(PARAMS,)` and `(FACTOR + n, n)`; see `portfolio.kernel`.
+
+    Args:
+        parameters: by name.
+        n_assets, allow_short: of the environment.
+        given: whether a price model draws the returns.
 
     Raises:
         ValueError: numbers of another count than there are assets, a cost rate of 1 or more (no trade could pay it),
@@ -38,6 +45,7 @@ def parameter_blocks(parameters: Mapping[str, Any], n_assets: int, allow_short: 
     params[pk.DT] = dt
     params[pk.CAPITAL] = parameters["capital"]
     params[pk.SHORT] = allow_short
+    params[pk.GIVEN] = given
     assets = np.empty((pk.FACTOR + n_assets, n_assets))
     assets[pk.RATE] = rates
     with np.errstate(over="ignore", invalid="ignore"):
@@ -55,6 +63,7 @@ class PortfolioSlots:
     Args:
         num_slots: `N`.
         data: the history; None for a simulated market.
+        model: the law of the simulated market; None for the one that the kernel knows.
         n_assets: risky assets, `n`.
         lookback: rows of returns in an observation, `L`.
         episode_length: steps of an episode.
@@ -67,7 +76,13 @@ class PortfolioSlots:
     """
 
     def __init__(
-        self, num_slots: int, data: MarketData | None, n_assets: int, lookback: int, episode_length: int
+        self,
+        num_slots: int,
+        data: MarketData | None,
+        model: PriceModel | None,
+        n_assets: int,
+        lookback: int,
+        episode_length: int,
     ) -> None:
         self.episode_length = episode_length
         self.simulated = data is None
@@ -77,7 +92,9 @@ class PortfolioSlots:
         self.equity = np.zeros(num_slots)
         self.weights = np.zeros((n_assets + 1, num_slots))
         self.clock = np.zeros((pk.CLOCK_ROWS, num_slots), np.int64)
-        self.no_shocks = np.empty((0, n_assets))
+        self._market = None if model is None else Market(model, num_slots)
+        # shocks of a step, overwritten by the next
+        self._draws = np.empty((num_slots if data is None else 0, n_assets))
         if data is None:
             self.prices = np.empty(0)
             self.returns = np.zeros(num_slots * 2 * lookback * n_assets, np.float32)
@@ -87,6 +104,8 @@ class PortfolioSlots:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays that make up the state, by name; a history is none of it."""
         rings = {"returns": self.returns} if self.simulated else {}
+        if self._market is not None:
+            rings.update(self._market.arrays())
         return {"equity": self.equity, "weights": self.weights, "clock": self.clock, **rings}
 
     def check(self, arrays: dict[str, NDArray[Any]]) -> None:
@@ -100,16 +119,20 @@ class PortfolioSlots:
         pk.begin.compiled(indices, rows, self.episode_length, self.equity, self.weights, self.clock)
 
     def start_simulated(
-        self, indices: NDArray[np.int64], shocks: NDArray[np.float64], blocks: Blocks, running: NDArray[np.bool_]
+        self, indices: NDArray[np.int64], rng: np.random.Generator, blocks: Blocks, running: NDArray[np.bool_]
     ) -> None:
         """Begin episodes on simulated histories.
 
         Args:
             indices: `(K,)`, slots.
-            shocks: `(K, L, n)`, overwritten.
+            rng: draws the `L` rows of returns before the first decision.
             blocks: the parameters.
             running: bool `(N,)`, slots that took part in the latest step: the others fall into step with them.
         """
+        if self._market is None:
+            shocks = rng.standard_normal((len(indices), *self.shape))
+        else:
+            shocks = self._market.begin(rng, indices, self.shape[0], float(blocks[0][pk.DT]))
         head = int(self.clock[pk.HEAD, running.argmax()]) if running.any() else 0
         pk.begin_simulated.compiled(
             indices, shocks, head, self.episode_length, *blocks, self.returns, self.equity, self.weights, self.clock
@@ -134,7 +157,7 @@ class PortfolioSlots:
         actions: NDArray[np.float32],
         frozen: NDArray[np.bool_],
         blocks: Blocks,
-        shocks: NDArray[np.float64],
+        rng: np.random.Generator,
         out: NDArray[np.float64],
         flags: NDArray[np.bool_],
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], dict[str, NDArray[np.float32]]]:
@@ -142,7 +165,7 @@ class PortfolioSlots:
 
         Args:
             actions, frozen, blocks, out, flags: see there.
-            shocks: `(N, n)`, standard normal, overwritten; `no_shocks` for a history.
+            rng: draws the shocks, before anything moves; not used with a history.
 
         Returns:
             Weights `(N, n + 1)`, returns of the assets `(N, n)` and observations, new arrays.
@@ -153,13 +176,17 @@ class PortfolioSlots:
         n, n_assets = len(self.every), self.shape[1]
         weights, asset_returns = np.empty((n_assets + 1, n)), np.empty((n_assets, n))
         seen = self.new_observations()
-        log_returns = factors = shocks
+        log_returns = factors = shocks = self._draws
         if self.simulated:
+            if self._market is None:
+                rng.standard_normal(out=shocks)
+            else:
+                log_returns = shocks = self._market.advance(rng, ~frozen, float(blocks[0][pk.DT]))
             bad = pk.simulate.compiled(shocks, frozen, self.clock, *blocks)
             if bad >= 0:
                 raise FloatingPointError(
                     f"A simulated price of sub-env {bad} left the range of floats in one step; lower mu or sigma, or "
-                    "set shock_clip."
+                    "set shock_clip; or look at the parameters of the model."
                 )
             factors = np.exp(log_returns)  # here, since it runs in wide words, and that of a kernel does not
         pk.advance.compiled(

@@ -13,6 +13,7 @@ from sekai.envs.finance.portfolio.env import Options, PortfolioEnv
 from sekai.envs.finance.portfolio.slots import PortfolioSlots
 from sekai.errors import InvalidAction
 from sekai.finance.data import MarketData
+from sekai.finance.models import PriceModel
 from sekai.vector.base import AutoresetOptions
 
 
@@ -25,7 +26,7 @@ class PortfolioVecEnv(FinanceVecEnv):
     Args:
         num_envs: number of slots, `N`.
         prices, data, n_assets, episode_length, lookback, transaction_cost, cost_model, allow_short, mu, sigma, corr,
-            dt, sampler, capital, shock_clip, ruin_fraction, render_mode: as for `PortfolioEnv`. Every slot gets
+            dt, model, sampler, capital, shock_clip, ruin_fraction, render_mode: as for `PortfolioEnv`. Every slot gets
             `sampler.spawn()`.
         max_episode_steps: truncate episodes after so many steps as well.
         autoreset, autoreset_options: as for `SyncVecEnv`.
@@ -55,6 +56,7 @@ class PortfolioVecEnv(FinanceVecEnv):
         sigma: Any = None,
         corr: Any = None,
         dt: float | None = None,
+        model: PriceModel | None = None,
         sampler: Any = "random",
         capital: float = 1e6,
         shock_clip: float | None = None,
@@ -77,6 +79,7 @@ class PortfolioVecEnv(FinanceVecEnv):
             sigma=sigma,
             corr=corr,
             dt=dt,
+            model=model,
             sampler=sampler,
             capital=capital,
             shock_clip=shock_clip,
@@ -91,7 +94,12 @@ class PortfolioVecEnv(FinanceVecEnv):
             autoreset_options=autoreset_options,
         )
         self._slots: PortfolioSlots = PortfolioSlots(
-            self.num_envs, template.data, template.n_assets, template.lookback, template.episode_length
+            self.num_envs,
+            template.data,
+            template.model,
+            template.n_assets,
+            template.lookback,
+            template.episode_length,
         )
         self._ready: dict[str, NDArray[np.float32]] | None = None  # observations of the current state, until taken
 
@@ -127,8 +135,7 @@ class PortfolioVecEnv(FinanceVecEnv):
         template, slots = self.template, self._slots
         data = template.data
         if data is None:
-            shocks = self.rng.standard_normal((len(indices), *slots.shape))
-            slots.start_simulated(indices, shocks, template._blocks, ~self.frozen)
+            slots.start_simulated(indices, self.rng, template._blocks, ~self.frozen)
         else:
             slots.start(indices, self._start_rows(indices, options, data, template._num_windows))
 
@@ -154,10 +161,11 @@ class PortfolioVecEnv(FinanceVecEnv):
 
     def _step(self, actions: NDArray[np.float32]) -> tuple[Any, Any, Any, dict[str, Any]]:
         slots, template, n = self._slots, self._template, self.num_envs
-        shocks = self.rng.standard_normal((n, slots.shape[1])) if slots.simulated else slots.no_shocks
         out = np.empty((pk.OUT_ROWS, n))
         flags = np.empty((2, n), bool)
-        weights, asset_returns, self._ready = slots.advance(actions, self.frozen, template._blocks, shocks, out, flags)
+        weights, asset_returns, self._ready = slots.advance(
+            actions, self.frozen, template._blocks, self.rng, out, flags
+        )
         rewards, equity, value, turnover, cost, dt = out
         terminated, truncated = flags
         infos = {

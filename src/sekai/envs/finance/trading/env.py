@@ -10,19 +10,23 @@ from numpy.typing import NDArray
 
 from sekai.core import ResetResult, StepResult
 from sekai.envs.finance import checks
+from sekai.envs.finance.market import check_model, check_unused
 from sekai.envs.finance.parameters import Fixed, Parameter, ParameterEnv
 from sekai.envs.finance.trading import kernel as tk
-from sekai.envs.finance.trading.slots import NO_SHOCKS, TradingSlots, parameter_block, price_error
+from sekai.envs.finance.trading.slots import TradingSlots, parameter_block, price_error
 from sekai.envs.finance.windows import count_windows, history, sampled_rows, share_history, start_row
 from sekai.errors import InvalidAction, ResetRequired
 from sekai.finance.costs import as_cost_model, choose_cost_model
 from sekai.finance.data import MarketData
+from sekai.finance.models import PriceModel
 from sekai.finance.samplers import RandomStart, as_sampler
 from sekai.seeding import Seed, check_seed
 from sekai.spaces import Box, Discrete
 from sekai.spaces.checks import whole_number
 
 Options = dict[str, Any] | None
+
+MU, SIGMA = 0.05, 0.2  # of the built-in market
 
 
 class TradingEnv(ParameterEnv):
@@ -47,8 +51,8 @@ class TradingEnv(ParameterEnv):
     - `reset(options={"start": row})`: row of the first decision. A negative row counts from the end; a date is
       accepted where the data have dates.
 
-    Without a history the price is a geometric Brownian motion of drift `mu`, drawn from the environment's generator.
-    Its rows count from 0, where it is `s0`; the first decision is at row `lookback`.
+    Without a history the price is a geometric Brownian motion of drift `mu`, or what `model` says, drawn from the
+    environment's generator. Its rows count from 0, where it is `s0`; the first decision is at row `lookback`.
 
     Args:
         prices: `(T,)`, the history; or None.
@@ -62,6 +66,7 @@ class TradingEnv(ParameterEnv):
         sigma: its volatility, per square root of a year.
         dt: length of a bar in years, by default 1/252; interest accrues over it.
         s0: the simulated price at row 0.
+        model: a `PriceModel` of one asset to simulate instead; `mu`, `sigma` and `shock_clip` are then left out.
         sampler: which windows of a history to run through: "random", "sequential" or an `EpisodeSampler`.
         shock_clip: bound of simulated one-step shocks, in standard deviations; None: none.
         ruin_fraction: in `[0, 1)`, see End.
@@ -77,7 +82,7 @@ class TradingEnv(ParameterEnv):
         cost_model, mu, sigma, positions, dt, s0, shock_clip, ruin_fraction, rebalance, borrow_rate, margin_rate,
             cash_rate, sampler: as given; they may be set, and act from the next step (`s0` and `sampler`: reset)
             on. `positions` keeps its length.
-        lookback, episode_length, prices, data, transaction_cost, execution: as given; read-only.
+        lookback, episode_length, prices, data, model, transaction_cost, execution: as given; read-only.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012  # gymnasium declares it without ClassVar
@@ -107,10 +112,11 @@ class TradingEnv(ParameterEnv):
         positions: Any = (-1.0, 0.0, 1.0),
         transaction_cost: float | None = None,
         cost_model: Any = None,
-        mu: float = 0.05,
-        sigma: float = 0.2,
+        mu: float = MU,
+        sigma: float = SIGMA,
         dt: float | None = None,
         s0: float = 100.0,
+        model: PriceModel | None = None,
         sampler: Any = "random",
         shock_clip: float | None = None,
         ruin_fraction: float = 0.0,
@@ -122,6 +128,7 @@ class TradingEnv(ParameterEnv):
         render_mode: str | None = None,
     ) -> None:
         self._data = _one_asset(history(prices, data))
+        self._model = _of_one_asset(check_model(model, self._data))
         self._episode_length = whole_number("episode_length", episode_length, minimum=1)
         self._lookback = whole_number("lookback", lookback, minimum=1)
         self._execution = _check_execution(execution)
@@ -148,12 +155,11 @@ class TradingEnv(ParameterEnv):
         )
         self.observation_space = Box(-np.inf, np.inf, (self._lookback + 1,), np.float32)
         self.action_space = Discrete(len(self.positions))
-        self._slots: TradingSlots = TradingSlots(1, self._data, self._lookback, self._episode_length)
+        self._slots: TradingSlots = TradingSlots(1, self._data, self._model, self._lookback, self._episode_length)
         self._first_row = self._lookback
         self._live = False
         self._frozen = np.zeros(1, bool)
         self._action = np.zeros(1, np.int64)
-        self._shock = np.zeros(1) if self._data is None else NO_SHOCKS
         self._out = np.zeros((tk.OUT_ROWS, 1))
         self._flags = np.zeros((2, 1), bool)
 
@@ -168,7 +174,9 @@ class TradingEnv(ParameterEnv):
                 f"sampler is {parameters['sampler']!r}, and a simulated market has no windows to choose from: give "
                 "prices or data."
             )
-        self._block = parameter_block(parameters)
+        mu, sigma, clip = (parameters[name] for name in ("mu", "sigma", "shock_clip"))
+        check_unused(self._model, mu=mu != MU, sigma=sigma != SIGMA, shock_clip=clip is not None)
+        self._block = parameter_block(parameters, given=self._model is not None)
 
     # ---- arguments that are only read -----------------------------------------------------------
 
@@ -181,6 +189,11 @@ class TradingEnv(ParameterEnv):
     def prices(self) -> NDArray[np.float64] | None:
         """The prices of the history, read-only; None for a simulated market."""
         return None if self._data is None else self._data.prices
+
+    @Fixed
+    def model(self) -> PriceModel | None:
+        """The law of the simulated market, None for the built-in one and for a history."""
+        return self._model
 
     @Fixed
     def lookback(self) -> int:
@@ -259,8 +272,7 @@ class TradingEnv(ParameterEnv):
             self.sampler.restart()
         slots, only = self._slots, self._slots.every
         if self._data is None:
-            shocks = self.rng.standard_normal((1, self._lookback))
-            slots.start_simulated(only, shocks, self._block, self._frozen)
+            slots.start_simulated(only, self.rng, self._block, self._frozen)
         else:
             if row is None:
                 position = self.sampler.sample(self.rng, self._num_windows, self._episode_length)
@@ -296,15 +308,14 @@ class TradingEnv(ParameterEnv):
             raise ResetRequired("The episode has not begun, or has ended: call reset() before step().")
         slots = self._slots
         self._action[0] = self._checked(action)
-        if slots.simulated:
-            self._shock[0] = self.rng.standard_normal()
+        shocks = slots.draw(self.rng, self._frozen, self._block)
         observation = np.empty((1, self._lookback + 1), np.float32)
         bad = tk.advance.compiled(
             slots.every,
             self._action,
             self._frozen,
             self._block,
-            self._shock,
+            shocks,
             slots.prices,
             slots.returns,
             slots.state,
@@ -350,6 +361,12 @@ def _one_asset(data: MarketData | None) -> MarketData | None:
             "all of them in Portfolio-v0."
         )
     return data
+
+
+def _of_one_asset(model: PriceModel | None) -> PriceModel | None:
+    if model is not None and model.n_assets != 1:
+        raise ValueError(f"model={model!r} has {model.n_assets} assets; expected one: Portfolio-v0 trades several.")
+    return model
 
 
 def _check_execution(execution: Any) -> str:

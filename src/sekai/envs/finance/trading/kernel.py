@@ -35,7 +35,7 @@ from sekai.core.kernels import kernel
 
 # params
 RATE, CASH_YIELD, MARGIN_YIELD, BORROW_YIELD, RUIN, DRIFT, VOLATILITY, CLIP, ON_CHANGE = range(9)
-DT, START_PRICE, LEVELS = range(9, 12)
+DT, START_PRICE, GIVEN, LEVELS = range(9, 13)
 # state
 PRICE, CASH, SHARES, EQUITY, EXPOSURE, TARGET, STATE_ROWS = range(7)
 # clock
@@ -89,8 +89,10 @@ def accrue(
 def log_return(shock: float, params: Any) -> float:
     """Log return of a geometric Brownian motion over one bar: `(mu - sigma^2 / 2) dt + sigma sqrt(dt) z`.
 
-    The shock `z` is clipped to `[-CLIP, CLIP]`.
+    The shock `z` is clipped to `[-CLIP, CLIP]`. Where a price model draws, it is the log return itself.
     """
+    if params[GIVEN] != 0.0:
+        return shock
     clipped = min(max(shock, -params[CLIP]), params[CLIP])
     return params[DRIFT] + params[VOLATILITY] * clipped  # type: ignore[no-any-return]  # an entry of an array
 
@@ -150,7 +152,7 @@ def advance(
         every: int64 `(N,)`, 0 to `N - 1`.
         actions: int64 `(N,)`, places in the target exposures, inside their range.
         frozen: bool `(N,)`, slots to leave as they are.
-        shocks: float64 `(N,)`, standard normal; empty for a history.
+        shocks: float64 `(N,)`, see `log_return`; empty for a history.
 
     Returns:
         -1, or the first slot whose simulated price left the range of floats; then nothing has moved.
@@ -281,7 +283,7 @@ def begin_simulated(
 
     Args:
         indices: int64 `(K,)`, slots.
-        shocks: float64 `(K, L)`, standard normal.
+        shocks: float64 `(K, L)`, see `log_return`.
         head: place in the rings for the price at row `L`.
 
     Returns:

@@ -10,15 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.envs.finance.blocks import row_length
+from sekai.envs.finance.market import Market
 from sekai.envs.finance.trading import kernel as tk
 from sekai.envs.finance.windows import check_clock
 from sekai.finance.data import MarketData
+from sekai.finance.models import PriceModel
 
 NO_SHOCKS = np.empty(0)
 
 
-def parameter_block(parameters: Mapping[str, Any]) -> NDArray[np.float64]:
+def parameter_block(parameters: Mapping[str, Any], *, given: bool) -> NDArray[np.float64]:
     """The parameters as the kernel reads them, `(LEVELS + A,)`; see `trading.kernel`.
+
+    Args:
+        parameters: by name.
+        given: whether a price model draws the returns.
 
     Raises:
         ValueError: the cost rate times the largest exposure is not below 1, so that no trade reaches the target.
@@ -43,6 +49,7 @@ def parameter_block(parameters: Mapping[str, Any]) -> NDArray[np.float64]:
     block[tk.ON_CHANGE] = parameters["rebalance"] == "on_change"
     block[tk.DT] = dt
     block[tk.START_PRICE] = parameters["s0"]
+    block[tk.GIVEN] = given
     block[tk.LEVELS :] = positions
     if not (math.isfinite(block[tk.DRIFT]) and math.isfinite(block[tk.VOLATILITY])):
         raise ValueError(f"mu={parameters['mu']}, sigma={sigma} and dt={dt} leave the range of floats; lower them.")
@@ -55,6 +62,7 @@ class TradingSlots:
     Args:
         num_slots: `N`.
         data: the history; None for a simulated market.
+        model: the law of the simulated market; None for the one that the kernel knows.
         lookback: returns in an observation.
         episode_length: steps of an episode.
 
@@ -65,9 +73,13 @@ class TradingSlots:
         simulated: whether there is no history.
     """
 
-    def __init__(self, num_slots: int, data: MarketData | None, lookback: int, episode_length: int) -> None:
+    def __init__(
+        self, num_slots: int, data: MarketData | None, model: PriceModel | None, lookback: int, episode_length: int
+    ) -> None:
         self.lookback, self.episode_length = lookback, episode_length
         self.simulated = data is None
+        self._market = None if model is None else Market(model, num_slots)
+        self._draws = np.empty(num_slots)  # of a step; overwritten by the next
         self.every = np.arange(num_slots)
         self.timestamps = None if data is None else data.timestamps
         self.row_length = row_length(num_slots)
@@ -84,7 +96,8 @@ class TradingSlots:
         n = len(self.every)
         rings: dict[str, NDArray[Any]] = {}
         if self.simulated:
-            rings = {"prices": self.prices, "returns": self.returns}
+            hidden = {} if self._market is None else self._market.arrays()
+            rings = {"prices": self.prices, "returns": self.returns, **hidden}
         return {"state": self.state[:, :n], "clock": self.clock[:, :n], **rings}
 
     def check(self, arrays: dict[str, NDArray[Any]]) -> None:
@@ -99,7 +112,7 @@ class TradingSlots:
     def start_simulated(
         self,
         indices: NDArray[np.int64],
-        shocks: NDArray[np.float64],
+        rng: np.random.Generator,
         block: NDArray[np.float64],
         running: NDArray[np.bool_],
     ) -> None:
@@ -107,16 +120,30 @@ class TradingSlots:
 
         Args:
             indices: `(K,)`, slots.
-            shocks: `(K, lookback)`.
+            rng: draws the `lookback` returns before the first decision.
             block: the parameters.
             running: bool `(N,)`, slots that took part in the latest step: the others fall into step with them.
         """
+        if self._market is None:
+            shocks = rng.standard_normal((len(indices), self.lookback))
+        else:
+            shocks = self._market.begin(rng, indices, self.lookback, float(block[tk.DT]))[:, :, 0]
         head = int(self.clock[tk.HEAD, running.argmax()]) if running.any() else 0
         bad = tk.begin_simulated.compiled(
             indices, shocks, head, self.episode_length, block, self.prices, self.returns, self.state, self.clock
         )
         if bad >= 0:
             raise price_error(bad)
+
+    def draw(
+        self, rng: np.random.Generator, frozen: NDArray[np.bool_], block: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """The shocks of a step, `(N,)`, see `trading.kernel.log_return`; none for a history."""
+        if not self.simulated:
+            return NO_SHOCKS
+        if self._market is None:
+            return rng.standard_normal(out=self._draws)
+        return self._market.advance(rng, ~frozen, float(block[tk.DT]))[:, 0]
 
     def observe(self, indices: NDArray[np.int64], out: NDArray[np.float32]) -> None:
         """Write the observations of the slots in `indices` into the batch `out`."""
@@ -163,5 +190,5 @@ def price_error(slot: int) -> FloatingPointError:
     """The error for a simulated price that became 0 or infinite."""
     return FloatingPointError(
         f"The simulated price of sub-env {slot} left the range of floats; lower mu, sigma or episode_length, or set "
-        "shock_clip."
+        "shock_clip; or look at the parameters of the model."
     )

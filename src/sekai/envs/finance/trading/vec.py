@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from sekai.envs.finance.native import FinanceVecEnv
 from sekai.envs.finance.trading import kernel as tk
 from sekai.envs.finance.trading.env import Options, TradingEnv
-from sekai.envs.finance.trading.slots import NO_SHOCKS, TradingSlots, price_error
+from sekai.envs.finance.trading.slots import TradingSlots, price_error
 from sekai.errors import InvalidAction
 from sekai.finance.data import MarketData
+from sekai.finance.models import PriceModel
 from sekai.vector.base import AutoresetOptions
 
 
@@ -54,6 +55,7 @@ class TradingVecEnv(FinanceVecEnv):
         sigma: float = 0.2,
         dt: float | None = None,
         s0: float = 100.0,
+        model: PriceModel | None = None,
         sampler: Any = "random",
         shock_clip: float | None = None,
         ruin_fraction: float = 0.0,
@@ -79,6 +81,7 @@ class TradingVecEnv(FinanceVecEnv):
             sigma=sigma,
             dt=dt,
             s0=s0,
+            model=model,
             sampler=sampler,
             shock_clip=shock_clip,
             ruin_fraction=ruin_fraction,
@@ -97,7 +100,7 @@ class TradingVecEnv(FinanceVecEnv):
             autoreset_options=autoreset_options,
         )
         self._slots: TradingSlots = TradingSlots(
-            self.num_envs, template.data, template.lookback, template.episode_length
+            self.num_envs, template.data, template.model, template.lookback, template.episode_length
         )
         self._shape = self.num_envs, template.lookback + 1
         self._ready: NDArray[np.float32] | None = None  # the observations of the current state, until they are taken
@@ -138,8 +141,7 @@ class TradingVecEnv(FinanceVecEnv):
         template, slots = self.template, self._slots
         data = template.data
         if data is None:
-            shocks = self.rng.standard_normal((len(indices), template.lookback))
-            slots.start_simulated(indices, shocks, template._block, ~self.frozen)
+            slots.start_simulated(indices, self.rng, template._block, ~self.frozen)
         else:
             slots.start(indices, self._start_rows(indices, options, data, template._num_windows))
 
@@ -165,7 +167,7 @@ class TradingVecEnv(FinanceVecEnv):
 
     def _step(self, actions: NDArray[np.int64]) -> tuple[Any, Any, Any, dict[str, Any]]:
         slots, block, frozen, n = self._slots, self._template._block, self.frozen, self.num_envs
-        shocks = self.rng.standard_normal(n) if slots.simulated else NO_SHOCKS
+        shocks = slots.draw(self.rng, frozen, block)
         out = np.empty((tk.OUT_ROWS, slots.row_length))
         flags = np.empty((2, n), bool)
         observations = np.empty(self._shape, np.float32)
