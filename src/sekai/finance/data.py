@@ -416,15 +416,23 @@ class MarketData:
         return column
 
     # ---- rows -----------------------------------------------------------------------------------
+
+    def kernel_field(self, name: str) -> Array:
+        """The memory of a field as kernels take it; see `kernel_arrays`."""
+        return self._parts.fields[name]
+
     @property
     def fingerprint(self) -> str:
-        """32 hexadecimal digits, equal for equal prices and timestamps and for no others."""
+        """32 hexadecimal digits, equal for equal prices, timestamps and fields and for no others."""
         if self._fingerprint is None:
             digest = hashlib.blake2b(repr(self.prices.shape).encode(), digest_size=16)
             digest.update(self.prices.data)
             if self.timestamps is not None:
                 digest.update(str(self.timestamps.dtype).encode())
                 digest.update(self.timestamps.view(np.int64).data)
+            for name in sorted(self.fields):
+                digest.update(name.encode())
+                digest.update(self.fields[name].data)
             object.__setattr__(self, "_fingerprint", digest.hexdigest())
         assert self._fingerprint is not None
         return self._fingerprint

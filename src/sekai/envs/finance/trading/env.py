@@ -13,7 +13,7 @@ from sekai.envs.finance import checks
 from sekai.envs.finance.market import check_model, check_unused
 from sekai.envs.finance.parameters import Fixed, Parameter, ParameterEnv
 from sekai.envs.finance.trading import kernel as tk
-from sekai.envs.finance.trading.slots import TradingSlots, parameter_block, price_error
+from sekai.envs.finance.trading.slots import EXECUTIONS, TradingSlots, parameter_block, price_error
 from sekai.envs.finance.windows import count_windows, history, sampled_rows, share_history, start_row
 from sekai.errors import InvalidAction, ResetRequired
 from sekai.finance.costs import as_cost_model, choose_cost_model
@@ -32,9 +32,14 @@ MU, SIGMA = 0.05, 0.2  # of the built-in market
 class TradingEnv(ParameterEnv):
     """Choose the exposure to one asset, bar by bar.
 
-    At row `t` the agent sees the prices up to `t`, the close of the bar included, and chooses a target exposure. The
-    trade fills at that same close (optimistic, and the usual convention of backtests), so that the exposure after
-    the cost is exactly the target; then the price moves to row `t + 1`. Accounting: `trading.kernel`.
+    At row `t` the agent sees the prices up to `t`, the close of the bar included, and chooses a target exposure. Where
+    the trade fills (`execution`), the exposure after the cost is exactly the target:
+
+    - "close": at that same close, which the decision has seen: optimistic, and the usual convention of backtests.
+    - "next_open": at the open of row `t + 1`, which it has not seen; until then the old position is held.
+    - "next_close": at the close of row `t + 1`, a whole bar late.
+
+    Then the price is that of row `t + 1`. Accounting: `trading.kernel`.
 
     - Observation: float32 `(lookback + 1,)`: the last `lookback` log returns, oldest first, the newest the one into
       row `t`; then the current exposure, drifted since the last trade.
@@ -46,7 +51,7 @@ class TradingEnv(ParameterEnv):
       in the last exposure. Both flags are true when ruin falls on the last row.
     - Info: `timestamp` (row or date of the state just observed, that is of the next decision), `dt`, `equity` (1 at
       the start), `position` (current exposure), `price`, `asset_return` (simple, of this step), and `cost`,
-      `turnover` (value traded) and `carry` (interest) of this step as fractions of the equity before the trade.
+      `turnover` (value traded) and `carry` (interest) of this step as fractions of the equity at row `t`.
       After a reset the last four are 0.
     - `reset(options={"start": row})`: row of the first decision. A negative row counts from the end; a date is
       accepted where the data have dates.
@@ -70,7 +75,8 @@ class TradingEnv(ParameterEnv):
         sampler: which windows of a history to run through: "random", "sequential" or an `EpisodeSampler`.
         shock_clip: bound of simulated one-step shocks, in standard deviations; None: none.
         ruin_fraction: in `[0, 1)`, see End.
-        execution: "close".
+        execution: "close", "next_open" (the history is a `MarketData` with the field "open") or "next_close". Interest
+            accrues on what is held after the fill, with "next_close" on what was held before it.
         rebalance: "always" trades back to the target at every step; "on_change" trades only when another target
             than last time is chosen (flat before the first), and lets the exposure drift otherwise.
         borrow_rate: paid per year on the value of shares sold short.
@@ -131,7 +137,7 @@ class TradingEnv(ParameterEnv):
         self._model = _of_one_asset(check_model(model, self._data))
         self._episode_length = whole_number("episode_length", episode_length, minimum=1)
         self._lookback = whole_number("lookback", lookback, minimum=1)
-        self._execution = _check_execution(execution)
+        self._execution = _check_execution(execution, self._data)
         if render_mode is not None:
             raise ValueError(f"render_mode is {render_mode!r}; this environment does not render, expected None.")
         self.render_mode = None
@@ -155,7 +161,9 @@ class TradingEnv(ParameterEnv):
         )
         self.observation_space = Box(-np.inf, np.inf, (self._lookback + 1,), np.float32)
         self.action_space = Discrete(len(self.positions))
-        self._slots: TradingSlots = TradingSlots(1, self._data, self._model, self._lookback, self._episode_length)
+        self._slots: TradingSlots = TradingSlots(
+            1, self._data, self._model, self._execution, self._lookback, self._episode_length
+        )
         self._first_row = self._lookback
         self._live = False
         self._frozen = np.zeros(1, bool)
@@ -176,7 +184,7 @@ class TradingEnv(ParameterEnv):
             )
         mu, sigma, clip = (parameters[name] for name in ("mu", "sigma", "shock_clip"))
         check_unused(self._model, mu=mu != MU, sigma=sigma != SIGMA, shock_clip=clip is not None)
-        self._block = parameter_block(parameters, given=self._model is not None)
+        self._block = parameter_block(parameters, given=self._model is not None, execution=self._execution)
 
     # ---- arguments that are only read -----------------------------------------------------------
 
@@ -317,6 +325,7 @@ class TradingEnv(ParameterEnv):
             self._block,
             shocks,
             slots.prices,
+            slots.opens,
             slots.returns,
             slots.state,
             slots.clock,
@@ -369,10 +378,13 @@ def _of_one_asset(model: PriceModel | None) -> PriceModel | None:
     return model
 
 
-def _check_execution(execution: Any) -> str:
-    if execution != "close":
+def _check_execution(execution: Any, data: MarketData | None) -> str:
+    if execution not in EXECUTIONS:
+        raise ValueError(f"execution is {execution!r}; expected one of {', '.join(map(repr, EXECUTIONS))}.")
+    if execution == "next_open" and (data is None or "open" not in data.fields):
+        has = "is simulated" if data is None else f"has the fields {sorted(data.fields)}"
         raise ValueError(
-            f"execution is {execution!r}; expected 'close'. Fills at other prices need fields of the data (the next "
-            "open) that are not supported yet."
+            f"execution is 'next_open', and the market {has}; expected a history with opens: "
+            "data=MarketData(closes, fields={'open': opens})."
         )
-    return "close"
+    return str(execution)

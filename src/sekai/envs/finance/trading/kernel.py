@@ -8,13 +8,18 @@ short by as much. A slot is at row `t` with price `p`, cash `B` and `h` shares (
 2. accrues interest over the bar (`accrue`),
 3. moves to row `t + 1` with price `p'`: `E' = B' + h' p'`.
 
-Ledger: `E' - E = h' (p' - p) - cost + carry`. Reward: `ln(E' / E)`.
+Where trades fill later, at a price `f` of the bar to come, the old holding earns the way from `p` to `f`. At the next
+open: moves to `f`, 1 at `f`, 2, 3 from `f`. At the next close: 2, moves to `f = p'`, 1 at `f`. Equity at or below ruin
+at the next open is the end: what is held is closed there, and there is no trade.
+
+Ledger: `E' - E = h (f - p) + h' (p' - f) - cost + carry`, with `f = p` at the close. Reward: `ln(E' / E)`.
 
 Arrays, all C-contiguous; the rows of the blocks are named by the constants below, and may be longer than `N` (see
 `blocks.row_length`):
 
     params        (LEVELS + A,) float64    parameters, then the target exposures
     prices        (T,) float64             the history; or (2L N,), rings of simulated prices, `[place, slot]`
+    opens         (T,) float64             the opens of the history; none unless trades fill there
     returns       (T - 1,) float32         its log returns; or (N 2L,), rings of simulated ones, `[slot, place]`
     state         (STATE_ROWS, N) float64
     clock         (CLOCK_ROWS, N) int64
@@ -35,7 +40,9 @@ from sekai.core.kernels import kernel
 
 # params
 RATE, CASH_YIELD, MARGIN_YIELD, BORROW_YIELD, RUIN, DRIFT, VOLATILITY, CLIP, ON_CHANGE = range(9)
-DT, START_PRICE, GIVEN, LEVELS = range(9, 13)
+DT, START_PRICE, GIVEN, FILL, LEVELS = range(9, 14)
+# values of params[FILL]
+CLOSE, NEXT_OPEN, NEXT_CLOSE = range(3)
 # state
 PRICE, CASH, SHARES, EQUITY, EXPOSURE, TARGET, STATE_ROWS = range(7)
 # clock
@@ -139,6 +146,7 @@ def advance(
     params: Any,
     shocks: Any,
     prices: Any,
+    opens: Any,
     returns: Any,
     state: Any,
     clock: Any,
@@ -197,19 +205,38 @@ def advance(
         cash = state[CASH, i]
         shares = state[SHARES, i]
         target = params[LEVELS + actions[i]]
+        new_price = out[OUT_PRICE, i]
         trade = 0.0
         cost = 0.0
+        carry = 0.0
+        fill = price
         invested = equity
-        if params[ON_CHANGE] == 0.0 or target != state[TARGET, i]:
-            trade, cost, invested, exposure = retarget(equity, shares * price, target, params[RATE])
+        ruined = False
+        if params[FILL] == NEXT_OPEN:
+            fill = opens[row + 1]
+            invested = cash + shares * fill
+            if invested <= params[RUIN]:
+                ruined = True
+                cash = invested
+                shares = 0.0
+        elif params[FILL] == NEXT_CLOSE:
+            carry = accrue(cash, shares * price, equity, params[CASH_YIELD], params[MARGIN_YIELD], params[BORROW_YIELD])
+            fill = new_price
+            cash += carry
+            invested = cash + shares * fill
+            ruined = invested <= params[RUIN]
+        if not ruined and (params[ON_CHANGE] == 0.0 or target != state[TARGET, i]):
+            trade, cost, invested, exposure = retarget(invested, shares * fill, target, params[RATE])
             held = exposure * invested
-            shares = held / price
+            shares = held / fill
             cash = invested - held
-        carry = accrue(cash, shares * price, invested, params[CASH_YIELD], params[MARGIN_YIELD], params[BORROW_YIELD])
+        if params[FILL] != NEXT_CLOSE and not ruined:
+            carry = accrue(
+                cash, shares * fill, invested, params[CASH_YIELD], params[MARGIN_YIELD], params[BORROW_YIELD]
+            )
+            cash += carry
 
         row += 1
-        new_price = out[OUT_PRICE, i]
-        cash += carry
         value = shares * new_price
         new_equity = cash + value
         floored = max(new_equity, FLOOR)

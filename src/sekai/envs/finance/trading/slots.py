@@ -17,14 +17,19 @@ from sekai.finance.data import MarketData
 from sekai.finance.models import PriceModel
 
 NO_SHOCKS = np.empty(0)
+NO_OPENS = np.empty(0)
+
+#: when a trade fills
+EXECUTIONS = {"close": tk.CLOSE, "next_open": tk.NEXT_OPEN, "next_close": tk.NEXT_CLOSE}
 
 
-def parameter_block(parameters: Mapping[str, Any], *, given: bool) -> NDArray[np.float64]:
+def parameter_block(parameters: Mapping[str, Any], *, given: bool, execution: str) -> NDArray[np.float64]:
     """The parameters as the kernel reads them, `(LEVELS + A,)`; see `trading.kernel`.
 
     Args:
         parameters: by name.
         given: whether a price model draws the returns.
+        execution: a key of `EXECUTIONS`.
 
     Raises:
         ValueError: the cost rate times the largest exposure is not below 1, so that no trade reaches the target.
@@ -50,6 +55,7 @@ def parameter_block(parameters: Mapping[str, Any], *, given: bool) -> NDArray[np
     block[tk.DT] = dt
     block[tk.START_PRICE] = parameters["s0"]
     block[tk.GIVEN] = given
+    block[tk.FILL] = EXECUTIONS[execution]
     block[tk.LEVELS :] = positions
     if not (math.isfinite(block[tk.DRIFT]) and math.isfinite(block[tk.VOLATILITY])):
         raise ValueError(f"mu={parameters['mu']}, sigma={sigma} and dt={dt} leave the range of floats; lower them.")
@@ -63,18 +69,25 @@ class TradingSlots:
         num_slots: `N`.
         data: the history; None for a simulated market.
         model: the law of the simulated market; None for the one that the kernel knows.
+        execution: a key of `EXECUTIONS`.
         lookback: returns in an observation.
         episode_length: steps of an episode.
 
     Attributes:
         every: int64 `(N,)`, the indices of all slots.
-        state, clock, prices, returns: see `trading.kernel`.
+        state, clock, prices, opens, returns: see `trading.kernel`.
         row_length: see `blocks.row_length`.
         simulated: whether there is no history.
     """
 
     def __init__(
-        self, num_slots: int, data: MarketData | None, model: PriceModel | None, lookback: int, episode_length: int
+        self,
+        num_slots: int,
+        data: MarketData | None,
+        model: PriceModel | None,
+        execution: str,
+        lookback: int,
+        episode_length: int,
     ) -> None:
         self.lookback, self.episode_length = lookback, episode_length
         self.simulated = data is None
@@ -85,6 +98,7 @@ class TradingSlots:
         self.row_length = row_length(num_slots)
         self.state = np.zeros((tk.STATE_ROWS, self.row_length))
         self.clock = np.zeros((tk.CLOCK_ROWS, self.row_length), np.int64)
+        self.opens = NO_OPENS if data is None or execution != "next_open" else data.kernel_field("open")
         if data is None:
             self.prices = np.zeros(2 * lookback * num_slots)
             self.returns = np.zeros(num_slots * 2 * lookback, np.float32)

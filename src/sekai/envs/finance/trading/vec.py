@@ -100,7 +100,7 @@ class TradingVecEnv(FinanceVecEnv):
             autoreset_options=autoreset_options,
         )
         self._slots: TradingSlots = TradingSlots(
-            self.num_envs, template.data, template.model, template.lookback, template.episode_length
+            self.num_envs, template.data, template.model, template.execution, template.lookback, template.episode_length
         )
         self._shape = self.num_envs, template.lookback + 1
         self._ready: NDArray[np.float32] | None = None  # the observations of the current state, until they are taken
@@ -178,6 +178,7 @@ class TradingVecEnv(FinanceVecEnv):
             block,
             shocks,
             slots.prices,
+            slots.opens,
             slots.returns,
             slots.state,
             slots.clock,
