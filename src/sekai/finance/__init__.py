@@ -13,7 +13,7 @@ from sekai.finance.allocation import (
     no_trade_half_width,
     with_cash,
 )
-from sekai.finance.costs import ProportionalCost
+from sekai.finance.costs import CostModel, CostSum, FixedCost, HalfSpreadCost, ProportionalCost, SquareRootImpact
 from sekai.finance.data import MarketData
 from sekai.finance.execution import (
     Shortfall,
@@ -84,10 +84,14 @@ from sekai.finance.significance import (
 from sekai.finance.splits import Fold, walk_forward
 
 __all__ = [
+    "CostModel",
+    "CostSum",
     "EpisodeSampler",
+    "FixedCost",
     "FixedStart",
     "Fold",
     "GeometricBrownianMotion",
+    "HalfSpreadCost",
     "Heston",
     "MarketData",
     "MertonJumps",
@@ -101,6 +105,7 @@ __all__ = [
     "SequentialStart",
     "ShockModel",
     "Shortfall",
+    "SquareRootImpact",
     "StationaryBootstrap",
     "VecRecordPerformance",
     "almgren_chriss_actions",

@@ -16,7 +16,7 @@ from sekai.envs.finance.portfolio.slots import PortfolioSlots, parameter_blocks
 from sekai.envs.finance.windows import count_windows, history, sampled_rows, share_history, start_row
 from sekai.errors import InvalidAction, ResetRequired
 from sekai.finance.assets import correlations, per_asset
-from sekai.finance.costs import as_cost_model, choose_cost_model
+from sekai.finance.costs import ProportionalCost, as_cost_model, choose_cost_model
 from sekai.finance.data import MarketData
 from sekai.finance.models import PriceModel
 from sekai.finance.samplers import RandomStart, as_sampler
@@ -65,7 +65,8 @@ class PortfolioEnv(ParameterEnv):
         episode_length: steps of an episode, at least 1.
         lookback: rows of returns in the observation, at least 1.
         transaction_cost: shorthand for a proportional `cost_model`; by default 1e-3 of the value traded.
-        cost_model: a rate below 1, one for each asset, or a `ProportionalCost`.
+        cost_model: a rate below 1, one for each asset, or a `CostModel` of `sekai.finance`, such as
+            `ProportionalCost(5e-4) + FixedCost(1e-6)`.
         allow_short: whether assets can be sold short, see Action.
         mu: drift of the simulated prices, per year; by default 0.06. One number, or one for each asset.
         sigma: their volatility, per square root of a year; by default from 0.15 to 0.35 in equal steps.
@@ -216,10 +217,12 @@ class PortfolioEnv(ParameterEnv):
         return self._allow_short
 
     @property
-    def transaction_cost(self) -> float | tuple[float, ...]:
-        """Rate of the cost model, or rates, read-only."""
-        rate: float | tuple[float, ...] = self.cost_model.rate
-        return rate
+    def transaction_cost(self) -> float | tuple[float, ...] | None:
+        """Rate of the cost model, or rates, read-only; None where it has more than a rate."""
+        model = self.cost_model
+        if isinstance(model, ProportionalCost):
+            return model.rate
+        return tuple(model.rates(self._n_assets).tolist()) if model.is_proportional else None
 
     @transaction_cost.setter
     def transaction_cost(self, value: Any) -> None:

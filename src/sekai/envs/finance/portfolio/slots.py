@@ -34,7 +34,7 @@ def parameter_blocks(parameters: Mapping[str, Any], n_assets: int, allow_short: 
     """
     dt = parameters["dt"]
     mu, sigma = (spread(name, parameters[name], n_assets) for name in ("mu", "sigma"))
-    rates = parameters["cost_model"].rates(n_assets)
+    rates, fees, impacts = parameters["cost_model"].coefficients(n_assets)
     if not rates.max() < 1:
         raise ValueError(
             f"cost_model has the rate {rates.max()}; expected less than 1, or no trade could pay its cost."
@@ -46,8 +46,9 @@ def parameter_blocks(parameters: Mapping[str, Any], n_assets: int, allow_short: 
     params[pk.CAPITAL] = parameters["capital"]
     params[pk.SHORT] = allow_short
     params[pk.GIVEN] = given
+    params[pk.PROPORTIONAL] = not (fees.any() or impacts.any())
     assets = np.empty((pk.FACTOR + n_assets, n_assets))
-    assets[pk.RATE] = rates
+    assets[pk.RATE], assets[pk.FEE], assets[pk.IMPACT] = rates, fees, impacts
     with np.errstate(over="ignore", invalid="ignore"):
         assets[pk.DRIFT] = (mu - 0.5 * sigma * sigma) * dt
         assets[pk.VOLATILITY] = sigma * math.sqrt(dt)

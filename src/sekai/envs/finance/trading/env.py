@@ -66,7 +66,8 @@ class TradingEnv(ParameterEnv):
         lookback: returns in the observation, at least 1.
         positions: target exposures: 1 is all of the equity, -1 short by as much, 2 leveraged twice.
         transaction_cost: shorthand for a proportional `cost_model`; by default 1e-3 of the value traded.
-        cost_model: a rate or a `ProportionalCost`. Rate times largest exposure must stay below 1.
+        cost_model: a rate, or a `CostModel` of `sekai.finance`, such as `ProportionalCost(5e-4) + FixedCost(1e-6)`.
+            Rate times largest exposure must stay below 1.
         mu: drift of the simulated price, per year.
         sigma: its volatility, per square root of a year.
         dt: length of a bar in years, by default 1/252; interest accrues over it.
@@ -214,9 +215,9 @@ class TradingEnv(ParameterEnv):
         return self._episode_length
 
     @property
-    def transaction_cost(self) -> float:
-        """Rate of the cost model, read-only."""
-        return float(self.cost_model.rates(1)[0])
+    def transaction_cost(self) -> float | None:
+        """Rate of the cost model, read-only; None where it has more than a rate."""
+        return float(self.cost_model.rates(1)[0]) if self.cost_model.is_proportional else None
 
     @transaction_cost.setter
     def transaction_cost(self, value: Any) -> None:

@@ -35,7 +35,7 @@ def parameter_block(parameters: Mapping[str, Any], *, given: bool, execution: st
         ValueError: the cost rate times the largest exposure is not below 1, so that no trade reaches the target.
     """
     positions, dt, sigma = parameters["positions"], parameters["dt"], parameters["sigma"]
-    (rate,) = parameters["cost_model"].rates(1)
+    (rate,), (fee,), (impact,) = parameters["cost_model"].coefficients(1)
     largest = max(map(abs, positions))
     if not rate * largest < 1:
         raise ValueError(
@@ -43,7 +43,7 @@ def parameter_block(parameters: Mapping[str, Any], *, given: bool, execution: st
             "than 1, or no trade could pay its cost: lower one of them."
         )
     block = np.empty(tk.LEVELS + len(positions))
-    block[tk.RATE] = rate
+    block[tk.RATE], block[tk.FEE], block[tk.IMPACT] = rate, fee, impact
     block[tk.CASH_YIELD] = parameters["cash_rate"] * dt
     block[tk.MARGIN_YIELD] = parameters["margin_rate"] * dt
     block[tk.BORROW_YIELD] = parameters["borrow_rate"] * dt
