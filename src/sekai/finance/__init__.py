@@ -71,6 +71,16 @@ from sekai.finance.models import (
 )
 from sekai.finance.performance import execution_summary, profit_summary, summary
 from sekai.finance.recording import RecordPerformance, VecRecordPerformance
+from sekai.finance.rewards import (
+    DifferentialSharpe,
+    DrawdownPenalty,
+    LogReward,
+    MeanVarianceReward,
+    Outcome,
+    ProfitAndLoss,
+    Reward,
+    SimpleReward,
+)
 from sekai.finance.samplers import (
     EpisodeSampler,
     FixedStart,
@@ -84,23 +94,31 @@ from sekai.finance.significance import (
 from sekai.finance.splits import Fold, walk_forward
 
 __all__ = [
+    "DifferentialSharpe",
+    "DrawdownPenalty",
     "EpisodeSampler",
     "FixedStart",
     "Fold",
     "GeometricBrownianMotion",
     "Heston",
+    "LogReward",
     "MarketData",
+    "MeanVarianceReward",
     "MertonJumps",
     "OrnsteinUhlenbeck",
+    "Outcome",
     "Performance",
     "PriceModel",
+    "ProfitAndLoss",
     "ProportionalCost",
     "RandomStart",
     "RecordPerformance",
     "RegimeSwitching",
+    "Reward",
     "SequentialStart",
     "ShockModel",
     "Shortfall",
+    "SimpleReward",
     "StationaryBootstrap",
     "VecRecordPerformance",
     "almgren_chriss_actions",
