@@ -194,7 +194,7 @@ class TradingSlots:
             log_growth=out[tk.REWARD],
             cost=out[tk.COST],
             turnover=out[tk.TURNOVER],
-            weights=np.stack((exposure, 1.0 - exposure), axis=1),
+            weights=np.array((exposure, 1.0 - exposure)).T,
             terminated=terminated,
             dt=parameters["dt"],
             capital=parameters["capital"],
