@@ -182,10 +182,20 @@ def test_slots_do_not_mix(reward: Reward) -> None:
         assert along(reward, equity[:, slot]) == [row[slot] for row in rewards]
 
 
-@pytest.mark.parametrize("name", REWARDS)
-def test_a_word_stands_for_the_class_with_its_defaults(name: str) -> None:
-    reward = as_reward(name)
-    assert reward == REWARDS[name]() and as_reward(reward) is reward and hash(reward) is not None
+@pytest.mark.parametrize(
+    ("name", "reward"),
+    [
+        ("log", LogReward()),
+        ("simple", SimpleReward()),
+        ("pnl", ProfitAndLoss()),
+        ("mean_variance", MeanVarianceReward(1.0)),
+        ("differential_sharpe", DifferentialSharpe(0.01)),
+        ("drawdown", DrawdownPenalty(1.0)),
+    ],
+)
+def test_a_word_stands_for_the_class_with_its_defaults(name: str, reward: Reward) -> None:
+    assert as_reward(name) == reward and as_reward(reward) is reward and hash(reward) is not None
+    assert len(REWARDS) == 6
 
 
 def test_nothing_given_is_log_growth() -> None:

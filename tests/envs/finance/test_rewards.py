@@ -335,6 +335,22 @@ def test_frozen_slots_keep_what_is_remembered_of_them(market: str) -> None:
     assert not fresh[frozen].any() and np.array_equal(fresh[~frozen], after[~frozen])
 
 
+@pytest.mark.parametrize(("cls", "vec_cls"), [(TradingEnv, TradingVecEnv), (PortfolioEnv, PortfolioVecEnv)])
+@pytest.mark.parametrize("reward", [DifferentialSharpe(0.2), DrawdownPenalty(3.0)])
+def test_simulated_markets_pay_by_the_same_formulas_and_begin_anew_too(cls: Any, vec_cls: Any, reward: Reward) -> None:
+    env, vec = cls(reward=reward, episode_length=6), vec_cls(1, reward=reward, episode_length=6)
+    env.reset(seed=5), vec.reset(seed=5)
+    fresh = {name: array for name, array in env.get_state().items() if ".reward." in name}
+    for call, actions in enumerate(actions_of(vec, 25)):
+        result, row = env.step(actions[0]), vec.step(actions)
+        assert row.rewards[0] == result.reward and type(result.reward) is float
+        assert any(env.get_state()[name] != array for name, array in fresh.items()) or call % 6 == 0
+        if result.done:
+            env.reset()
+            for one in (env, vec):
+                assert all(one.get_state()[name] == array for name, array in fresh.items())
+
+
 # ---- the default ----------------------------------------------------------------------------------
 
 
