@@ -71,6 +71,16 @@ from sekai.finance.models import (
 )
 from sekai.finance.performance import execution_summary, profit_summary, summary
 from sekai.finance.recording import RecordPerformance, VecRecordPerformance
+from sekai.finance.rewards import (
+    DifferentialSharpe,
+    DrawdownPenalty,
+    LogReward,
+    MeanVarianceReward,
+    Outcome,
+    ProfitAndLoss,
+    Reward,
+    SimpleReward,
+)
 from sekai.finance.samplers import (
     EpisodeSampler,
     FixedStart,
@@ -86,6 +96,8 @@ from sekai.finance.splits import Fold, walk_forward
 __all__ = [
     "CostModel",
     "CostSum",
+    "DifferentialSharpe",
+    "DrawdownPenalty",
     "EpisodeSampler",
     "FixedCost",
     "FixedStart",
@@ -93,18 +105,24 @@ __all__ = [
     "GeometricBrownianMotion",
     "HalfSpreadCost",
     "Heston",
+    "LogReward",
     "MarketData",
+    "MeanVarianceReward",
     "MertonJumps",
     "OrnsteinUhlenbeck",
+    "Outcome",
     "Performance",
     "PriceModel",
+    "ProfitAndLoss",
     "ProportionalCost",
     "RandomStart",
     "RecordPerformance",
     "RegimeSwitching",
+    "Reward",
     "SequentialStart",
     "ShockModel",
     "Shortfall",
+    "SimpleReward",
     "SquareRootImpact",
     "StationaryBootstrap",
     "VecRecordPerformance",

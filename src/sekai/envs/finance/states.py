@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sekai.core.states import Arrays, check_like, check_same, from_text, join, part_of, to_text
 from sekai.envs.finance.market import fingerprint
 from sekai.finance.costs import CostModel, ProportionalCost, from_plain, to_plain
+from sekai.finance.rewards import Reward
 from sekai.finance.samplers import EpisodeSampler
 
 if TYPE_CHECKING:
@@ -79,7 +80,8 @@ def set_arrays(env: ParameterEnv, slots: Slots, arrays: Arrays, others: Arrays) 
 
 
 def _fixed(env: ParameterEnv) -> Arrays:
-    values = {name: np.array(getattr(env, name)) for name in env.fixed_arguments()}
+    given = {name: getattr(env, name) for name in env.fixed_arguments()}
+    values = {name: np.array(repr(value) if isinstance(value, Reward) else value) for name, value in given.items()}
     if "data" in env.argument_names():
         data, model = env.get_attr("data"), env.get_attr("model")
         simulated = "simulated" if model is None else f"simulated by {fingerprint(model)}"

@@ -19,6 +19,7 @@ from sekai.finance.assets import correlations, per_asset
 from sekai.finance.costs import ProportionalCost, as_cost_model, choose_cost_model
 from sekai.finance.data import MarketData
 from sekai.finance.models import PriceModel
+from sekai.finance.rewards import Reward, as_reward
 from sekai.finance.samplers import RandomStart, as_sampler
 from sekai.seeding import Seed, check_seed
 from sekai.spaces import Box, Dict
@@ -43,7 +44,7 @@ class PortfolioEnv(ParameterEnv):
     - Action: float32 `(n_assets + 1,)` in `[0, 1]`, target weights with cash last, each divided by their sum: weights
       that sum to 1 are taken as they are. All of them 0 is all cash. With `allow_short`: `(n_assets,)` in `[-1, 1]`,
       divided by the sum of their sizes where that is above 1; cash is the rest, proceeds of short sales included.
-    - Reward: log growth of equity over the step, cost included. Rewards add up to
+    - Reward: log growth of equity over the step, cost included, or what `reward` says. Log growths add up to
       `ln(equity at the end / equity at the start)`.
     - End: the last row of the window truncates; nothing is liquidated. Equity at or below
       `max(ruin_fraction, 1e-8)` of the start terminates; equity below 1e-8 counts as 1e-8 in that last reward and
@@ -73,6 +74,8 @@ class PortfolioEnv(ParameterEnv):
         corr: their correlations: a matrix `(n_assets, n_assets)`, or one number for every pair; None: none.
         dt: length of a bar in years, by default 1/252.
         model: a `PriceModel` to simulate instead; `mu`, `sigma`, `corr` and `shock_clip` are then left out.
+        reward: a `sekai.finance.Reward`, or "log" (the default), "simple", "pnl", "mean_variance",
+            "differential_sharpe" or "drawdown". What it remembers of an episode belongs to it: it cannot be set later.
         sampler: which windows of a history to run through: "random", "sequential" or an `EpisodeSampler`.
         capital: value of the portfolio at the start.
         shock_clip: bound of the simulated one-step shock of an asset, in its standard deviations; None: none.
@@ -82,7 +85,8 @@ class PortfolioEnv(ParameterEnv):
     Attributes:
         cost_model, mu, sigma, corr, dt, capital, shock_clip, ruin_fraction, sampler: as given; they may be set, and
             act from the next step (`sampler`: reset) on.
-        n_assets, lookback, episode_length, allow_short, prices, data, model, transaction_cost: as given; read-only.
+        n_assets, lookback, episode_length, allow_short, prices, data, model, reward, transaction_cost: as given;
+            read-only.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012  # gymnasium declares it without ClassVar
@@ -114,6 +118,7 @@ class PortfolioEnv(ParameterEnv):
         corr: Any = None,
         dt: float | None = None,
         model: PriceModel | None = None,
+        reward: Any = None,
         sampler: Any = "random",
         capital: float = 1e6,
         shock_clip: float | None = None,
@@ -125,6 +130,7 @@ class PortfolioEnv(ParameterEnv):
         self._n_assets = _count_assets(n_assets, self._data, self._model)
         self._episode_length = whole_number("episode_length", episode_length, minimum=1)
         self._lookback = whole_number("lookback", lookback, minimum=1)
+        self._reward = as_reward(reward)
         if not isinstance(allow_short, (bool, np.bool_)):
             raise TypeError(f"allow_short is {allow_short!r}; expected True or False.")
         self._allow_short = bool(allow_short)
@@ -153,7 +159,7 @@ class PortfolioEnv(ParameterEnv):
             {"returns": Box(-np.inf, np.inf, (self._lookback, n), np.float32), "weights": Box(*bounds, (n + 1,))}
         )
         self._slots: PortfolioSlots = PortfolioSlots(
-            1, self._data, self._model, n, self._lookback, self._episode_length
+            1, self._data, self._model, n, self._lookback, self._episode_length, self._reward
         )
         self._first_row = self._lookback
         self._live = False
@@ -195,6 +201,11 @@ class PortfolioEnv(ParameterEnv):
     def model(self) -> PriceModel | None:
         """The law of the simulated market, None for the built-in one and for a history."""
         return self._model
+
+    @Fixed
+    def reward(self) -> Reward:
+        """What a step is worth."""
+        return self._reward
 
     @Fixed
     def n_assets(self) -> int:
@@ -309,11 +320,15 @@ class PortfolioEnv(ParameterEnv):
             raise ResetRequired("The episode has not begun, or has ended: call reset() before step().")
         slots = self._slots
         self._take(action)
+        before = None if slots.rewards.is_log else slots.before()
         weights, asset_returns, seen = slots.advance(
             self._action, self._frozen, self._blocks, self.rng, self._out, self._flags
         )
         (reward,), (equity,), (value,), (turnover,), (cost,), (dt,) = self._out.tolist()
         (terminated,), (truncated,) = self._flags.tolist()
+        if before is not None:
+            out, ruined = self._out.copy(), self._flags[0].copy()
+            (reward,) = slots.reward(before, out, weights, ruined, self._parameters).tolist()
         self._live = not (terminated or truncated)
         info = {
             "timestamp": self.timestamp,

@@ -26,8 +26,8 @@ class PortfolioVecEnv(FinanceVecEnv):
     Args:
         num_envs: number of slots, `N`.
         prices, data, n_assets, episode_length, lookback, transaction_cost, cost_model, allow_short, mu, sigma, corr,
-            dt, model, sampler, capital, shock_clip, ruin_fraction, render_mode: as for `PortfolioEnv`. Every slot gets
-            `sampler.spawn()`.
+            dt, model, reward, sampler, capital, shock_clip, ruin_fraction, render_mode: as for `PortfolioEnv`. Every
+            slot gets `sampler.spawn()`.
         max_episode_steps: truncate episodes after so many steps as well.
         autoreset, autoreset_options: as for `SyncVecEnv`.
 
@@ -57,6 +57,7 @@ class PortfolioVecEnv(FinanceVecEnv):
         corr: Any = None,
         dt: float | None = None,
         model: PriceModel | None = None,
+        reward: Any = None,
         sampler: Any = "random",
         capital: float = 1e6,
         shock_clip: float | None = None,
@@ -80,6 +81,7 @@ class PortfolioVecEnv(FinanceVecEnv):
             corr=corr,
             dt=dt,
             model=model,
+            reward=reward,
             sampler=sampler,
             capital=capital,
             shock_clip=shock_clip,
@@ -100,6 +102,7 @@ class PortfolioVecEnv(FinanceVecEnv):
             template.n_assets,
             template.lookback,
             template.episode_length,
+            template.reward,
         )
         self._ready: dict[str, NDArray[np.float32]] | None = None  # observations of the current state, until taken
 
@@ -163,11 +166,14 @@ class PortfolioVecEnv(FinanceVecEnv):
         slots, template, n = self._slots, self._template, self.num_envs
         out = np.empty((pk.OUT_ROWS, n))
         flags = np.empty((2, n), bool)
+        before = None if slots.rewards.is_log else slots.before()
         weights, asset_returns, self._ready = slots.advance(
             actions, self.frozen, template._blocks, self.rng, out, flags
         )
         rewards, equity, value, turnover, cost, dt = out
         terminated, truncated = flags
+        if before is not None:
+            rewards = slots.reward(before, out, weights, terminated, template._parameters)
         infos = {
             "timestamp": slots.timestamp,
             "dt": dt,

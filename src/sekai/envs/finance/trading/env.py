@@ -19,6 +19,7 @@ from sekai.errors import InvalidAction, ResetRequired
 from sekai.finance.costs import as_cost_model, choose_cost_model
 from sekai.finance.data import MarketData
 from sekai.finance.models import PriceModel
+from sekai.finance.rewards import Reward, as_reward
 from sekai.finance.samplers import RandomStart, as_sampler
 from sekai.seeding import Seed, check_seed
 from sekai.spaces import Box, Discrete
@@ -44,8 +45,8 @@ class TradingEnv(ParameterEnv):
     - Observation: float32 `(lookback + 1,)`: the last `lookback` log returns, oldest first, the newest the one into
       row `t`; then the current exposure, drifted since the last trade.
     - Action: `Discrete(len(positions))`, the place of the target in `positions`.
-    - Reward: log growth of equity over the step, cost and interest included. Rewards add up to
-      `ln(equity at the end / equity at the start)`.
+    - Reward: log growth of equity over the step, cost and interest included, or what `reward` says. Log growths add
+      up to `ln(equity at the end / equity at the start)`.
     - End: the last row of the window truncates; nothing is liquidated. Equity at or below
       `max(ruin_fraction, 1e-8)` of the start terminates; equity below 1e-8 counts as 1e-8 in that last reward and
       in the last exposure. Both flags are true when ruin falls on the last row.
@@ -73,7 +74,10 @@ class TradingEnv(ParameterEnv):
         dt: length of a bar in years, by default 1/252; interest accrues over it.
         s0: the simulated price at row 0.
         model: a `PriceModel` of one asset to simulate instead; `mu`, `sigma` and `shock_clip` are then left out.
+        reward: a `sekai.finance.Reward`, or "log" (the default), "simple", "pnl", "mean_variance",
+            "differential_sharpe" or "drawdown". What it remembers of an episode belongs to it: it cannot be set later.
         sampler: which windows of a history to run through: "random", "sequential" or an `EpisodeSampler`.
+        capital: what the equity at the start is worth, in money; profit and loss are counted in it.
         shock_clip: bound of simulated one-step shocks, in standard deviations; None: none.
         ruin_fraction: in `[0, 1)`, see End.
         execution: "close", "next_open" (the history is a `MarketData` with the field "open") or "next_close". Interest
@@ -87,9 +91,9 @@ class TradingEnv(ParameterEnv):
 
     Attributes:
         cost_model, mu, sigma, positions, dt, s0, shock_clip, ruin_fraction, rebalance, borrow_rate, margin_rate,
-            cash_rate, sampler: as given; they may be set, and act from the next step (`s0` and `sampler`: reset)
-            on. `positions` keeps its length.
-        lookback, episode_length, prices, data, model, transaction_cost, execution: as given; read-only.
+            cash_rate, capital, sampler: as given; they may be set, and act from the next step (`s0` and `sampler`:
+            reset) on. `positions` keeps its length.
+        lookback, episode_length, prices, data, model, reward, transaction_cost, execution: as given; read-only.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012  # gymnasium declares it without ClassVar
@@ -107,6 +111,7 @@ class TradingEnv(ParameterEnv):
     borrow_rate = Parameter(checks.finite, "Paid per year on the value of shares sold short.")
     margin_rate = Parameter(checks.finite, "Paid per year on borrowed cash.")
     cash_rate = Parameter(checks.finite, "Earned per year on own cash.")
+    capital = Parameter(checks.positive, "What the equity at the start is worth, in money.")
     sampler = Parameter(lambda _, value: as_sampler(value), "Which windows to run through; acts at the next reset.")
 
     def __init__(
@@ -124,7 +129,9 @@ class TradingEnv(ParameterEnv):
         dt: float | None = None,
         s0: float = 100.0,
         model: PriceModel | None = None,
+        reward: Any = None,
         sampler: Any = "random",
+        capital: float = 1e6,
         shock_clip: float | None = None,
         ruin_fraction: float = 0.0,
         execution: str = "close",
@@ -139,6 +146,7 @@ class TradingEnv(ParameterEnv):
         self._episode_length = whole_number("episode_length", episode_length, minimum=1)
         self._lookback = whole_number("lookback", lookback, minimum=1)
         self._execution = _check_execution(execution, self._data)
+        self._reward = as_reward(reward)
         if render_mode is not None:
             raise ValueError(f"render_mode is {render_mode!r}; this environment does not render, expected None.")
         self.render_mode = None
@@ -158,12 +166,13 @@ class TradingEnv(ParameterEnv):
             borrow_rate=borrow_rate,
             margin_rate=margin_rate,
             cash_rate=cash_rate,
+            capital=capital,
             sampler=sampler,
         )
         self.observation_space = Box(-np.inf, np.inf, (self._lookback + 1,), np.float32)
         self.action_space = Discrete(len(self.positions))
         self._slots: TradingSlots = TradingSlots(
-            1, self._data, self._model, self._execution, self._lookback, self._episode_length
+            1, self._data, self._model, self._execution, self._lookback, self._episode_length, self._reward
         )
         self._first_row = self._lookback
         self._live = False
@@ -203,6 +212,11 @@ class TradingEnv(ParameterEnv):
     def model(self) -> PriceModel | None:
         """The law of the simulated market, None for the built-in one and for a history."""
         return self._model
+
+    @Fixed
+    def reward(self) -> Reward:
+        """What a step is worth."""
+        return self._reward
 
     @Fixed
     def lookback(self) -> int:
@@ -319,6 +333,7 @@ class TradingEnv(ParameterEnv):
         self._action[0] = self._checked(action)
         shocks = slots.draw(self.rng, self._frozen, self._block)
         observation = np.empty((1, self._lookback + 1), np.float32)
+        before = None if slots.rewards.is_log else slots.before()
         bad = tk.advance.compiled(
             slots.every,
             self._action,
@@ -340,6 +355,8 @@ class TradingEnv(ParameterEnv):
             self._out.tolist()
         )
         (terminated,), (truncated,) = self._flags.tolist()
+        if before is not None:
+            (reward,) = slots.reward(before, self._out.copy(), self._flags[0].copy(), self._parameters).tolist()
         self._live = not (terminated or truncated)
         info = {
             "timestamp": self.timestamp,

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from sekai.envs.finance.blocks import row_length
 from sekai.envs.finance.market import Market
+from sekai.envs.finance.rewarding import SlotRewards
 from sekai.envs.finance.trading import kernel as tk
 from sekai.envs.finance.windows import check_clock
 from sekai.finance.data import MarketData
 from sekai.finance.models import PriceModel
+from sekai.finance.rewards import Outcome, Reward
 
 NO_SHOCKS = np.empty(0)
 NO_OPENS = np.empty(0)
@@ -72,12 +74,14 @@ class TradingSlots:
         execution: a key of `EXECUTIONS`.
         lookback: returns in an observation.
         episode_length: steps of an episode.
+        reward: what a step is worth.
 
     Attributes:
         every: int64 `(N,)`, the indices of all slots.
         state, clock, prices, opens, returns: see `trading.kernel`.
         row_length: see `blocks.row_length`.
         simulated: whether there is no history.
+        rewards: the reward, and what it remembers.
     """
 
     def __init__(
@@ -88,9 +92,11 @@ class TradingSlots:
         execution: str,
         lookback: int,
         episode_length: int,
+        reward: Reward,
     ) -> None:
         self.lookback, self.episode_length = lookback, episode_length
         self.simulated = data is None
+        self.rewards = SlotRewards(reward, num_slots)
         self._market = None if model is None else Market(model, num_slots)
         self._draws = np.empty(num_slots)  # of a step; overwritten by the next
         self.every = np.arange(num_slots)
@@ -112,7 +118,7 @@ class TradingSlots:
         if self.simulated:
             hidden = {} if self._market is None else self._market.arrays()
             rings = {"prices": self.prices, "returns": self.returns, **hidden}
-        return {"state": self.state[:, :n], "clock": self.clock[:, :n], **rings}
+        return {"state": self.state[:, :n], "clock": self.clock[:, :n], **rings, **self.rewards.arrays()}
 
     def check(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Raise for arrays like those of `arrays()` with which a kernel would read what is not there."""
@@ -122,6 +128,7 @@ class TradingSlots:
     def start(self, indices: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
         """Begin episodes on the history, at `rows`."""
         tk.begin.compiled(indices, rows, self.episode_length, self.prices, self.state, self.clock)
+        self.rewards.begin(indices)
 
     def start_simulated(
         self,
@@ -148,6 +155,7 @@ class TradingSlots:
         )
         if bad >= 0:
             raise price_error(bad)
+        self.rewards.begin(indices)
 
     def draw(
         self, rng: np.random.Generator, frozen: NDArray[np.bool_], block: NDArray[np.float64]
@@ -158,6 +166,40 @@ class TradingSlots:
         if self._market is None:
             return rng.standard_normal(out=self._draws)
         return self._market.advance(rng, ~frozen, float(block[tk.DT]))[:, 0]
+
+    def before(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Equity and row of each slot, for `reward` after the step."""
+        return self.column(tk.EQUITY), self.clock[tk.ROW, : len(self.every)].copy()
+
+    def reward(
+        self,
+        before: tuple[NDArray[np.float64], NDArray[np.int64]],
+        out: NDArray[np.float64],
+        terminated: NDArray[np.bool_],
+        parameters: Mapping[str, Any],
+    ) -> NDArray[np.float64]:
+        """What the step just taken is worth, a new array `(N,)`.
+
+        Args:
+            before: what `before` returned before it.
+            out: what the kernel reports, `(OUT_ROWS, N)`.
+            terminated: likewise.
+            parameters: by name.
+        """
+        equity, row = before
+        exposure = out[tk.OUT_EXPOSURE]
+        outcome = Outcome(
+            equity_before=equity,
+            equity=out[tk.OUT_EQUITY],
+            log_growth=out[tk.REWARD],
+            cost=out[tk.COST],
+            turnover=out[tk.TURNOVER],
+            weights=np.array((exposure, 1.0 - exposure)).T,
+            terminated=terminated,
+            dt=parameters["dt"],
+            capital=parameters["capital"],
+        )
+        return self.rewards.compute(outcome, self.clock[tk.ROW, : len(row)] != row)
 
     def observe(self, indices: NDArray[np.int64], out: NDArray[np.float32]) -> None:
         """Write the observations of the slots in `indices` into the batch `out`."""
