@@ -215,6 +215,7 @@ def advance(
     slots = actions.shape[0]
     lookback = observations.shape[1] - 1
     simulated = shocks.shape[0] > 0
+    proportional = params[FEE] == 0.0 and params[IMPACT] == 0.0
 
     for i in range(slots):
         price = state[PRICE, i]
@@ -273,13 +274,16 @@ def advance(
             invested = cash + shares * fill
             ruined = invested <= params[RUIN]
         if not ruined and (params[ON_CHANGE] == 0.0 or target != state[TARGET, i]):
-            trade, cost, invested, exposure = trade_to(
-                invested, shares * fill, target, params[RATE], params[FEE], params[IMPACT]
-            )
-            if trade != 0.0 or cost != 0.0:
+            if proportional:
+                trade, cost, invested, exposure = retarget(invested, shares * fill, target, params[RATE])
                 held = exposure * invested
-                shares = held / fill
-                cash = invested - held
+            else:
+                trade, cost, invested, exposure = trade_to(
+                    invested, shares * fill, target, params[RATE], params[FEE], params[IMPACT]
+                )
+                held = exposure * invested
+            shares = held / fill
+            cash = invested - held
         if params[FILL] != NEXT_CLOSE and not ruined:
             carry = accrue(
                 cash, shares * fill, invested, params[CASH_YIELD], params[MARGIN_YIELD], params[BORROW_YIELD]
