@@ -20,7 +20,7 @@ SMALLEST = 0.01  # trades of a smaller fraction of equity are not marked: keepin
 def _trading(figure: Any, rows: Rows, env: Any) -> None:
     top, middle, bottom = _panels(figure, [2.0, 1.2, 1.0])
     x, price, held = rows["timestamp"], rows["price"], rows["position"]
-    top.plot(x, price, color=MAIN, linewidth=1.4)
+    _curve(top, x, price, MAIN)
     moved = rows["asset_return"][1:]
     # the exposure that drifted to the one observed, before the price moved
     target = held[1:] / (1.0 + moved - held[1:] * moved)
@@ -29,7 +29,7 @@ def _trading(figure: Any, rows: Rows, env: Any) -> None:
         at = np.flatnonzero((rows["turnover"][1:] > SMALLEST) & (side * (target - held[:-1]) > 0)) + late
         top.plot(x[at], price[at], marker, color=colour, markersize=7, markeredgecolor="white", label=name)
     _legend(top)
-    middle.plot(x, rows["equity"], color=BUY, linewidth=1.6)
+    _curve(middle, x, rows["equity"], BUY)
     middle.axhline(1.0, color=SOFT, linewidth=0.7)
     bottom.step(x, held, where="post", color=MAIN, linewidth=1.3)
     bottom.axhline(0.0, color=SOFT, linewidth=0.7)
@@ -39,18 +39,19 @@ def _trading(figure: Any, rows: Rows, env: Any) -> None:
 def _portfolio(figure: Any, rows: Rows, env: Any) -> None:
     top, middle, bottom = _panels(figure, [1.6, 1.0, 1.2])
     x = rows["timestamp"]
-    growth = np.cumprod(1.0 + rows["asset_returns"], axis=0)
     weights = rows["weights"]
+    moved = rows["asset_returns"].reshape(len(x), -1)  # of a state just restored, a single 0
+    growth = np.cumprod(1.0 + np.broadcast_to(moved, (len(x), weights.shape[1] - 1)), axis=0)
     count = growth.shape[1]
     names = (None if env.data is None else env.data.assets) or [f"asset {k}" for k in range(count)]
     colours = [COLOURS[k % NAMED] for k in range(count)]
     for k in range(count):
-        top.plot(x, growth[:, k], color=colours[k], linewidth=1.2, label=names[k] if count <= NAMED else None)
+        _curve(top, x, growth[:, k], colours[k], names[k] if count <= NAMED else None)
     at = np.flatnonzero(rows["turnover"][1:] > SMALLEST)
     top.plot(x[at], np.full(len(at), 0.02), "|", color=INK, markersize=7, transform=top.get_xaxis_transform())
     if count <= NAMED:
         _legend(top)
-    middle.plot(x, rows["equity"], color=BUY, linewidth=1.6)
+    _curve(middle, x, rows["equity"], BUY)
     middle.axhline(1.0, color=SOFT, linewidth=0.7)
     for sign in (1.0, -1.0):  # long above 0, short below
         parts = np.maximum(sign * weights[:, :-1], 0.0).T * sign
@@ -65,7 +66,7 @@ def _making(figure: Any, rows: Rows, env: Any) -> None:
     top, middle, bottom = _panels(figure, [2.0, 1.0, 1.0])
     x, mid = rows["timestamp"], rows["mid_price"]
     before = x[:-1]  # the quotes of a step stand around the mid before it
-    top.plot(x, mid, color=MAIN, linewidth=1.3, label="mid")
+    _curve(top, x, mid, MAIN, "mid")
     for side, colour, marker, name in (("bid", BUY, "^", "bid"), ("ask", SELL, "v", "ask")):
         quotes, filled = rows[side][1:], rows[f"{side}_filled"][1:].astype(bool)
         top.plot(before, quotes, color=colour, linewidth=0.8, alpha=0.55, drawstyle="steps-post")
@@ -73,7 +74,7 @@ def _making(figure: Any, rows: Rows, env: Any) -> None:
     _legend(top)
     middle.step(x, rows["inventory"], where="post", color=MAIN, linewidth=1.3)
     middle.axhline(0.0, color=SOFT, linewidth=0.7)
-    bottom.plot(x, rows["wealth"], color=BUY, linewidth=1.6)
+    _curve(bottom, x, rows["wealth"], BUY)
     bottom.axhline(0.0, color=SOFT, linewidth=0.7)
     _finish(figure, {"Mid price and quotes": top, "Inventory": middle, "Wealth": bottom}, x, "Step", (0, env.n_steps))
 
@@ -112,6 +113,12 @@ def _panels(figure: Any, heights: list[float]) -> Any:
     return figure.subplots(len(heights), 1, sharex=True, gridspec_kw=grid)
 
 
+def _curve(axes: Any, x: NDArray[Any], y: NDArray[Any], colour: str, label: str | None = None) -> None:
+    """A line, and a point where it has come to, which is all there is at the start."""
+    axes.plot(x, y, color=colour, linewidth=1.4, label=label)
+    axes.plot(x[-1:], y[-1:], "o", color=colour, markersize=4)
+
+
 def _legend(axes: Any) -> None:
     """Above the panel, at the right, where no curve is."""
     handles, labels = axes.get_legend_handles_labels()
@@ -129,6 +136,8 @@ def _when(x: NDArray[Any]) -> str:
 def _finish(
     figure: Any, titled: dict[str, Any], x: NDArray[Any], label: str, limits: tuple[float, float] | None = None
 ) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
     for title, axes in titled.items():
         axes.set_title(title, loc="left", size=11, weight="bold", color=INK, pad=6)
         axes.grid(axis="y", color=FAINT, linewidth=0.8)
@@ -136,15 +145,18 @@ def _finish(
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.spines["bottom"].set_color(SOFT)
         axes.tick_params(colors=INK, length=0, labelsize=9)
-        axes.ticklabel_format(axis="y", useOffset=False)
-        axes.locator_params(axis="y", nbins=5)
+        axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.8g}"))
+        low, high = axes.dataLim.intervaly
+        if high - low < 1e-9 * max(1.0, abs(low)):  # an axis needs an extent
+            axes.set_ylim(low - 0.05 * max(1.0, abs(low)), low + 0.05 * max(1.0, abs(low)))
     last = axes
     last.set_xlabel(label, color=INK, size=10)
     if limits is not None:
         room = 0.01 * (limits[1] - limits[0])
         last.set_xlim(limits[0] - room, limits[1] + room)
-    elif len(x) == 1:  # an axis needs an extent
-        last.set_xlim(x[0], x[0] + 1)
+    elif len(x) == 1:
+        last.set_xlim(x[0] - 1, x[0] + 30)
     if x.dtype.kind == "M":
         from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
@@ -153,7 +165,7 @@ def _finish(
         last.xaxis.set_major_formatter(ConciseDateFormatter(locator))
     elif label != "Time":
         last.xaxis.get_major_locator().set_params(integer=True)
-    figure.subplots_adjust(left=0.1, right=0.97, top=0.925, bottom=0.085)
+    figure.subplots_adjust(left=0.11, right=0.97, top=0.925, bottom=0.085)
 
 
 TRADING = Picture(

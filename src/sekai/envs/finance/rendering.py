@@ -98,12 +98,19 @@ class Recorder:
         """
         if not self._rows[slot]:
             raise ResetRequired("There is nothing to draw before the first episode: call reset() before render().")
-        rows = dict(zip(self._names, map(np.array, zip(*self._rows[slot], strict=True)), strict=True))
+        columns = (_column(values) for values in zip(*self._rows[slot], strict=True))
+        rows = dict(zip(self._names, columns, strict=True))
         return drawn(lambda figure: self._picture.draw(figure, rows, env))
 
     def _append(self, slot: int, infos: Mapping[str, Any], place: int | None) -> None:
         values = [infos[name] for name in self._names]
         self._rows[slot].append(tuple(values if place is None else [column[place] for column in values]))
+
+
+def _column(values: Sequence[Any]) -> NDArray[Any]:
+    """Values of a key one below the other; the 0 of a restored state stands for as many as the key has."""
+    shape = np.shape(values[-1])
+    return np.array([value if np.shape(value) == shape else np.broadcast_to(value, shape) for value in values])
 
 
 def drawn(draw: Callable[[Any], None]) -> NDArray[np.uint8]:

@@ -92,7 +92,7 @@ class OptimalExecutionEnv(ParameterEnv):
             that `n_steps` and `total_time` also change how much time an episode under way has left.
     """
 
-    metadata = {"render_modes": RENDER_MODES, "render_fps": RENDER_FPS, "finite_horizon": True}
+    metadata = {"render_modes": RENDER_MODES, "render_fps": RENDER_FPS, "finite_horizon": True}  # noqa: RUF012  # gymnasium declares it so
     _picture = pictures.EXECUTION
 
     initial_inventory = Parameter(checks.positive, "Shares to trade; acts at the next reset.")

@@ -68,7 +68,7 @@ class MarketMakingEnv(ParameterEnv):
         TypeError, ValueError: an argument that does not fit; the message names it.
     """
 
-    metadata = {"render_modes": RENDER_MODES, "render_fps": RENDER_FPS, "finite_horizon": True}
+    metadata = {"render_modes": RENDER_MODES, "render_fps": RENDER_FPS, "finite_horizon": True}  # noqa: RUF012  # gymnasium declares it so
     _picture = pictures.MAKING
 
     s0 = Parameter(checks.positive, "Mid price at the start of an episode; acts at the next reset.")

@@ -85,7 +85,7 @@ class PortfolioEnv(ParameterEnv):
         n_assets, lookback, episode_length, allow_short, prices, data, model, transaction_cost: as given; read-only.
     """
 
-    metadata = {"render_modes": RENDER_MODES, "render_fps": RENDER_FPS}
+    metadata = {"render_modes": RENDER_MODES, "render_fps": RENDER_FPS}  # noqa: RUF012  # gymnasium declares it so
     _picture = pictures.PORTFOLIO
     _kept = ("_live", "_first_row")
 

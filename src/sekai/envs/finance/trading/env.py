@@ -92,7 +92,7 @@ class TradingEnv(ParameterEnv):
         lookback, episode_length, prices, data, model, transaction_cost, execution: as given; read-only.
     """
 
-    metadata = {"render_modes": RENDER_MODES, "render_fps": RENDER_FPS}
+    metadata = {"render_modes": RENDER_MODES, "render_fps": RENDER_FPS}  # noqa: RUF012  # gymnasium declares it so
     _picture = pictures.TRADING
     _kept = ("_live", "_first_row")
 
