@@ -154,8 +154,14 @@ def test_many_episodes_are_played_in_rounds_and_none_too_many(
 
     monkeypatch.setattr(module, "SLOTS", 4)
     monkeypatch.setattr(module, "play", counted)
-    code, _, _ = run("OptimalExecution-v0", "--policy", "twap", "--episodes", "9")
+    drawn: dict[str, Any] = {}
+    monkeypatch.setattr(module, "draw_curves", lambda curves, *_: drawn.update(curves))
+    code, _, _ = run("OptimalExecution-v0", "--policy", "twap", "--episodes", "10")
     assert code == 0
+    assert played == [(4, 3)] * 3
+    assert [curves.shape for curves in drawn.values()] == [(26, 10), (26, 10), (2, 10)]
+    played.clear()
+    run("OptimalExecution-v0", "--policy", "twap", "--episodes", "9")
     assert played == [(3, 3)] * 3
 
 

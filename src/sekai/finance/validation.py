@@ -40,9 +40,7 @@ def as_columns(name: str, given: Any) -> Array:
     return array
 
 
-def check_prices(
-    prices: Array, dates: NDArray[Any] | None, assets: Sequence[str] | None, name: str = "prices"
-) -> None:
+def check_prices(prices: Array, dates: NDArray[Any] | None, assets: Sequence[str] | None, name: str = "prices") -> None:
     """Raise for a price that is none; NaN is one among several columns only."""
     bad = ~((prices >= LOWEST) & (prices <= HIGHEST))
     if prices.ndim == 2:

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.core import ResetResult, StepResult
-from sekai.envs.finance import checks
+from sekai.envs.finance import checks, pictures
 from sekai.envs.finance.market import check_model, check_unused
 from sekai.envs.finance.parameters import Fixed, Parameter, ParameterEnv
 from sekai.envs.finance.portfolio import kernel as pk
 from sekai.envs.finance.portfolio.slots import PortfolioSlots, parameter_blocks
+from sekai.envs.finance.rendering import RENDER_FPS, RENDER_MODES
 from sekai.envs.finance.windows import count_windows, history, sampled_rows, share_history, start_row
 from sekai.errors import InvalidAction, ResetRequired
 from sekai.finance.assets import correlations, per_asset
@@ -80,7 +81,7 @@ class PortfolioEnv(ParameterEnv):
         capital: value of the portfolio at the start.
         shock_clip: bound of the simulated one-step shock of an asset, in its standard deviations; None: none.
         ruin_fraction: in `[0, 1)`, see End.
-        render_mode: None; this environment does not render.
+        render_mode: None, or "rgb_array": `render` returns a picture of the episode so far, uint8 `(H, W, 3)`.
 
     Attributes:
         cost_model, mu, sigma, corr, dt, capital, shock_clip, ruin_fraction, sampler: as given; they may be set, and
@@ -89,7 +90,8 @@ class PortfolioEnv(ParameterEnv):
             read-only.
     """
 
-    metadata = {"render_modes": []}  # noqa: RUF012  # gymnasium declares it without ClassVar
+    metadata = {"render_modes": RENDER_MODES, "render_fps": RENDER_FPS}  # noqa: RUF012  # gymnasium declares it so
+    _picture = pictures.PORTFOLIO
     _kept = ("_live", "_first_row")
 
     mu = Parameter(per_asset(checks.finite), "Drift of the simulated prices, per year.")
@@ -134,9 +136,7 @@ class PortfolioEnv(ParameterEnv):
         if not isinstance(allow_short, (bool, np.bool_)):
             raise TypeError(f"allow_short is {allow_short!r}; expected True or False.")
         self._allow_short = bool(allow_short)
-        if render_mode is not None:
-            raise ValueError(f"render_mode is {render_mode!r}; this environment does not render, expected None.")
-        self.render_mode = None
+        self._record_for(render_mode)
         self._num_windows = 0
         if self._data is not None:
             self._num_windows = count_windows(self._data, self._lookback, self._episode_length)
@@ -307,6 +307,8 @@ class PortfolioEnv(ParameterEnv):
             "cost": 0.0,
             "asset_returns": np.zeros(self._n_assets),
         }
+        if self._recorder is not None:
+            self._recorder.begin(info)
         return ResetResult({name: rows[0] for name, rows in seen.items()}, info)
 
     def step(self, action: Any) -> StepResult:
@@ -341,6 +343,8 @@ class PortfolioEnv(ParameterEnv):
             "asset_returns": asset_returns[0],
         }
         observation = {"returns": seen["returns"][0], "weights": seen["weights"][0]}
+        if self._recorder is not None:
+            self._recorder.add(info)
         return StepResult(observation, reward, terminated, truncated, info)
 
     def _take(self, action: Any) -> None:

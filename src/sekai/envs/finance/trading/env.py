@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.core import ResetResult, StepResult
-from sekai.envs.finance import checks
+from sekai.envs.finance import checks, pictures
 from sekai.envs.finance.market import check_model, check_unused
 from sekai.envs.finance.parameters import Fixed, Parameter, ParameterEnv
+from sekai.envs.finance.rendering import RENDER_FPS, RENDER_MODES
 from sekai.envs.finance.trading import kernel as tk
 from sekai.envs.finance.trading.slots import EXECUTIONS, TradingSlots, parameter_block, price_error
 from sekai.envs.finance.windows import count_windows, history, sampled_rows, share_history, start_row
@@ -87,7 +88,7 @@ class TradingEnv(ParameterEnv):
         borrow_rate: paid per year on the value of shares sold short.
         margin_rate: paid per year on borrowed cash.
         cash_rate: earned per year on own cash (proceeds of short sales earn nothing).
-        render_mode: None; this environment does not render.
+        render_mode: None, or "rgb_array": `render` returns a picture of the episode so far, uint8 `(H, W, 3)`.
 
     Attributes:
         cost_model, mu, sigma, positions, dt, s0, shock_clip, ruin_fraction, rebalance, borrow_rate, margin_rate,
@@ -96,7 +97,8 @@ class TradingEnv(ParameterEnv):
         lookback, episode_length, prices, data, model, reward, transaction_cost, execution: as given; read-only.
     """
 
-    metadata = {"render_modes": []}  # noqa: RUF012  # gymnasium declares it without ClassVar
+    metadata = {"render_modes": RENDER_MODES, "render_fps": RENDER_FPS}  # noqa: RUF012  # gymnasium declares it so
+    _picture = pictures.TRADING
     _kept = ("_live", "_first_row")
 
     mu = Parameter(checks.finite, "Drift of the simulated price, per year.")
@@ -147,9 +149,7 @@ class TradingEnv(ParameterEnv):
         self._lookback = whole_number("lookback", lookback, minimum=1)
         self._execution = _check_execution(execution, self._data)
         self._reward = as_reward(reward)
-        if render_mode is not None:
-            raise ValueError(f"render_mode is {render_mode!r}; this environment does not render, expected None.")
-        self.render_mode = None
+        self._record_for(render_mode)
         self._num_windows = 0
         if self._data is not None:
             self._num_windows = count_windows(self._data, self._lookback, self._episode_length)
@@ -318,6 +318,8 @@ class TradingEnv(ParameterEnv):
             "turnover": 0.0,
             "carry": 0.0,
         }
+        if self._recorder is not None:
+            self._recorder.begin(info)
         return ResetResult(observation[0], info)
 
     def step(self, action: Any) -> StepResult:
@@ -369,6 +371,8 @@ class TradingEnv(ParameterEnv):
             "turnover": turnover,
             "carry": carry,
         }
+        if self._recorder is not None:
+            self._recorder.add(info)
         return StepResult(observation[0], reward, terminated, truncated, info)
 
     def _checked(self, action: Any) -> int:
