@@ -65,7 +65,11 @@ class CostModel(ABC):
         return next((len(value) for value in values if isinstance(value, tuple)), None)
 
     def __add__(self, other: Any) -> CostModel:
-        return CostSum(_parts(self) + _parts(other)) if isinstance(other, CostModel) else NotImplemented
+        return CostSum((self, other)) if isinstance(other, CostModel) else NotImplemented
+
+    def __radd__(self, other: Any) -> CostModel:
+        # what `sum(models)` begins with
+        return self if type(other) is int and other == 0 else NotImplemented
 
 
 @final
@@ -97,7 +101,9 @@ class HalfSpreadCost(CostModel):
     """A trade of size `x` pays half the spread, `spread / 2 * x`: prices are mid prices.
 
     Attributes:
-        spread: ask less bid as a fraction of the mid price, at least 0; one number, or one for each asset.
+        spread: ask less bid as a fraction of the mid price, at least 0; one number, or one for each asset. The field
+            "spread" of a `MarketData` is in the unit of the prices: its mean fraction is
+            `(data.fields["spread"] / data.prices).mean()`.
 
     Raises:
         TypeError, ValueError: a spread that is no finite number of at least 0.
@@ -117,6 +123,10 @@ class HalfSpreadCost(CostModel):
 @dataclass(frozen=True)
 class FixedCost(CostModel):
     """A trade of any size costs `fee`, in each asset that is traded.
+
+    A distance to the target that is rounding is no trade: 1e-10 of the equity in Trading-v0, 2.5e-7 in Portfolio-v0,
+    whose actions are float32. Once any asset of a portfolio is traded, every one held or wanted is, if only to pay its
+    part of the cost, and pays its fee.
 
     Attributes:
         fee: fraction of the equity at the start of the episode, at least 0: with a capital of `C`, a fee of `F` in
@@ -148,7 +158,8 @@ class SquareRootImpact(CostModel):
         volatility: of the price over one bar, at least 0; 0.02 is 2 %. One number, or one for each asset.
         volume: traded by the market in one bar, in units of the equity at the start: with a capital of `C`, a volume
             of `V` in money is `V / C`. Above 0; one number, or one for each asset.
-        coefficient: `Y`, of order 1.
+        coefficient: `Y`, of order 1. It is that of the average price paid: where a trade moves the price by
+            `Y volatility sqrt(x / volume)` by its end, two thirds of that.
 
     Raises:
         TypeError, ValueError: anything else; the message names the argument.
@@ -167,17 +178,19 @@ class SquareRootImpact(CostModel):
 
     def coefficients(self, n_assets: int) -> NDArray[np.float64]:
         """See `CostModel.coefficients`."""
-        volatility, volume = (_spread(value, n_assets) for value in (self.volatility, self.volume))
+        volatility = _spread("volatilities", self.volatility, n_assets)
+        volume = _spread("volumes", self.volume, n_assets)
         return _block(n_assets, impact=tuple(self.coefficient * volatility / np.sqrt(volume)))
 
 
 @final
 @dataclass(frozen=True)
 class CostSum(CostModel):
-    """Several costs at once; `a + b` makes it.
+    """Several costs at once; `a + b` makes it, and `sum(models)`.
 
     Attributes:
-        parts: the models.
+        parts: the models, sums among them taken apart, in an order of their own: `a + b == b + a`, to the last bit of
+            the coefficients.
     """
 
     parts: tuple[CostModel, ...]
@@ -189,7 +202,8 @@ class CostSum(CostModel):
         counts = {part._count() for part in parts} - {None}
         if len(counts) > 1:
             raise ValueError(f"CostSum parts have numbers for {sorted(map(str, counts))} assets; expected one count.")
-        object.__setattr__(self, "parts", parts)
+        flat = (single for part in parts for single in _parts(part))
+        object.__setattr__(self, "parts", tuple(sorted(flat, key=_place)))
 
     def _count(self) -> int | None:
         return next((count for part in self.parts if (count := part._count()) is not None), None)
@@ -256,17 +270,24 @@ def _parts(model: CostModel) -> tuple[CostModel, ...]:
     return model.parts if isinstance(model, CostSum) else (model,)
 
 
+def _place(model: CostModel) -> tuple[int, str]:
+    """Where a model stands among the parts of a sum."""
+    return [*_KINDS, type(model).__name__].index(type(model).__name__), repr(model)
+
+
 def _block(n_assets: int, **rows: PerAsset) -> NDArray[np.float64]:
     block = np.zeros((3, n_assets))
     for name, row in (("rate", RATE), ("fee", FEE), ("impact", IMPACT)):
         if name in rows:
-            block[row] = _spread(rows[name], n_assets)
+            block[row] = _spread(f"{name}s", rows[name], n_assets)
     return block
 
 
-def _spread(value: PerAsset, n_assets: int) -> NDArray[np.float64]:
+def _spread(what: str, value: PerAsset, n_assets: int) -> NDArray[np.float64]:
     if isinstance(value, tuple) and len(value) != n_assets:
-        raise ValueError(f"cost_model has {len(value)} rates; expected one for all, or {n_assets}, one for each asset.")
+        raise ValueError(
+            f"cost_model has {len(value)} {what}; expected one for all, or {n_assets}, one for each asset."
+        )
     return np.full(n_assets, value)
 
 

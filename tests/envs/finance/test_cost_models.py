@@ -14,7 +14,7 @@ from sekai.envs.finance import PortfolioEnv, PortfolioVecEnv, TradingEnv, Tradin
 from sekai.envs.finance.portfolio import kernel as pk
 from sekai.envs.finance.trading import kernel as tk
 from sekai.finance import CostModel, FixedCost, HalfSpreadCost, MarketData, ProportionalCost, SquareRootImpact
-from sekai.finance.policies import NoTradeBand
+from sekai.finance.policies import BuyAndHoldWeights, NoTradeBand
 from tests.envs.finance.samples import on_prices
 
 ALL = ProportionalCost(1e-3) + HalfSpreadCost(2e-3) + FixedCost(1e-4) + SquareRootImpact(0.02, 4.0)
@@ -160,7 +160,7 @@ def test_the_fraction_left_solves_its_equation(
 ) -> None:
     assets = block(3, rate, fee, impact)
     reached, turnover, cost = traded(kernel, equity, held, targets, assets)
-    if np.abs(targets - held).max() <= 1e-10:
+    if np.abs(targets - held).max() <= pk.NO_TRADE:
         assert (turnover, cost) == (0.0, 0.0) and np.array_equal(reached[:3], held)
         return
     assert np.array_equal(reached[:3], targets)
@@ -201,6 +201,24 @@ def test_who_keeps_the_weights_pays_nothing() -> None:
     kept = env.step(np.array([0.5, 0.25, 0.25], np.float32))
     assert (kept.info["cost"], kept.info["turnover"]) == (0.0, 0.0)
     assert kept.reward == 0.0
+
+
+def test_drifted_weights_handed_back_in_float32_pay_no_fee() -> None:
+    # what is observed is rounded, and so is the sum that an action is divided by: this is no trade
+    vec = PortfolioVecEnv(50, n_assets=7, cost_model=FixedCost(1e-3), lookback=2, episode_length=30)
+    policy = BuyAndHoldWeights(vec)
+    result: Any = vec.reset(seed=0)
+    result = vec.step(policy.act(result.observations))
+    assert [info["cost"] for info in result.infos] == pytest.approx([7e-3] * 50)  # seven assets bought
+    for _ in range(20):
+        result = vec.step(policy.act(result.observations))
+        assert [(info["cost"], info["turnover"]) for info in result.infos] == [(0.0, 0.0)] * 50
+
+
+def test_a_trade_that_is_seen_in_float32_pays_its_fee() -> None:
+    # 1e-6 of the equity more of asset 0, ten times what rounding makes of an action
+    held, targets = np.array([0.5, 0.25, 0.0]), np.array([0.500001, 0.25, 0.0])
+    assert traded(pk.trade_all, 1.0, held, targets, block(3, 0.0, 0.01, 0.0))[2] == 0.02
 
 
 def test_without_fees_and_impact_both_paths_agree() -> None:

@@ -49,7 +49,9 @@ ROW, LAST_ROW, HEAD, CLOCK_ROWS = range(4)
 # out
 REWARD, OUT_EQUITY, VALUE, TURNOVER, COST, OUT_DT, OUT_ROWS = range(7)
 
-NO_TRADE = 1e-10  # of the equity: what rounding leaves of weights that are on target is no trade, and pays no fee
+# Of the equity: a distance to the target that is no trade, and pays no fee. Weights that were observed and handed back
+# as an action are 1.2e-7 of themselves away, by two roundings to float32.
+NO_TRADE = 2.5e-7
 FLOOR = 1e-8  # of the equity at the start: what is left counts as nothing, and the log reward stops here
 STEEPEST = 700.0  # log return: the exponential of a larger one leaves the range of floats at 709
 
