@@ -230,3 +230,13 @@ def test_the_sums_of_the_episodes_under_way_are_state() -> None:
     assert "episode" not in ends[0]
     with pytest.raises(ValueError, match="shape"):
         made[1].load_state_dict({**state, "return": np.zeros(3)})
+
+
+def test_sums_of_another_discount_are_refused_in_whichever_slot() -> None:
+    vec = sekai.VecRecordEpisodeStatistics(CodedVecEnv(2, 9), gamma=0.5)
+    vec.reset(seed=0)
+    vec.step([0, 0])
+    state = vec.state_dict()
+    with pytest.raises(ValueError, match=r"'discount' of the state is \[0\.5, 1\.0\] after \[1, 1\] steps"):
+        vec.load_state_dict({**state, "discount": np.array([0.5, 1.0])})
+    vec.load_state_dict(state)

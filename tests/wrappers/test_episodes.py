@@ -301,3 +301,21 @@ def test_the_sums_of_an_episode_under_way_are_state(monkeypatch: pytest.MonkeyPa
     assert stats.elapsed_time == 10.0, "7 seconds before the state and 3 after it"
     with pytest.raises(ValueError, match="The state has"):
         second.load_state_dict({"return": 1.0})
+
+
+def test_sums_that_no_episode_can_have_are_refused() -> None:
+    plain, discounting = (sekai.RecordEpisodeStatistics(CodedEnv(length=9), gamma=gamma) for gamma in (None, 0.9))
+    for env in (plain, discounting):
+        play(env, [1, 2, 3], awaited=False)
+    before = discounting.state_dict()
+    bad: list[dict[str, Any]] = [{"length": -5}, {"seconds": np.nan}, {"seconds": -1.0}, {"discount": np.inf}]
+    for change in bad:
+        with pytest.raises(ValueError, match=f"^'{next(iter(change))}' of the state is .*expected"):
+            discounting.load_state_dict({**before, **change})
+    with pytest.raises(
+        ValueError, match=r"after 3 steps; expected powers of gamma=0\.9: it was saved by a recorder with"
+    ):
+        discounting.load_state_dict(plain.state_dict())
+    after = discounting.state_dict()
+    assert all(before[name] == after[name] for name in ("return", "length", "discounted", "discount"))
+    plain.load_state_dict(before)

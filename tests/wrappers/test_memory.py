@@ -439,12 +439,27 @@ def test_a_state_of_sticky_actions_that_does_not_fit_changes_nothing() -> None:
         {**before, "last": np.zeros((1, 2), np.int64)},
         {**before, "draws.bit_generator": np.array("Dice")},
         {**before, "acted": "yes"},
+        {**before, "last": np.array([99])},
+        {"acted": before["acted"], "last": before["last"]},
     ):
         with pytest.raises((TypeError, ValueError)):
             env.load_state_dict(bad)
         after = env.state_dict()
         assert before.keys() == after.keys()
         assert all(np.array_equal(before[name], after[name]) for name in before)
+
+
+def test_a_state_may_hold_an_action_beyond_the_bounds_and_none_that_is_no_number() -> None:
+    space = sekai.Dict({"a": sekai.Box(0.0, 1.0, (1,)), "b": sekai.Discrete(3)})
+    base = Shows(sekai.Box(0.0, 1.0, (1,)), [np.zeros(1)], actions=space)
+    env = sekai.StickyAction(base, 0.5)
+    env.reset(seed=0)
+    env.step({"a": np.array([7.0], np.float32), "b": np.int64(2)})  # as for an environment that clips
+    state = env.state_dict()
+    env.load_state_dict(state)
+    for name, value in (("last['a']", [[np.nan]]), ("last['b']", [3])):
+        with pytest.raises(ValueError, match=r"^'last' of the state is .*expected an action of Dict"):
+            env.load_state_dict({**state, name: np.array(value, state[name].dtype)})
 
 
 def test_actions_without_a_fixed_size_have_no_state() -> None:

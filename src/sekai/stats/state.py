@@ -34,6 +34,34 @@ class Freezable:
         return self.update_running_mean and not self._frozen
 
 
+def check_sums(
+    state: Mapping[str, Any], like: Mapping[str, NDArray[Any]], gamma: float | None
+) -> dict[str, NDArray[Any]]:
+    """`check_state` for the sums of episodes under way, as the recorders keep them.
+
+    Args:
+        state: `return`, `length`, `discounted`, `discount` and `seconds`, one of each for every slot.
+        like: those of the recorder.
+        gamma: its discount, None for none.
+
+    Raises:
+        ValueError: it does not fit, or no episode can have these sums under this discount.
+    """
+    loaded = check_state(state, like, finite=False)
+    length, discount, seconds = loaded["length"], loaded["discount"], loaded["seconds"]
+    if not (length >= 0).all():
+        raise ValueError(f"'length' of the state is {length.tolist()}; expected steps, at least 0.")
+    if not (np.isfinite(seconds) & (seconds >= 0)).all():
+        raise ValueError(f"'seconds' of the state is {seconds.tolist()}; expected a time, finite and at least 0.")
+    # multiplied up step by step, it is a power but for rounding
+    if gamma is not None and not np.isclose(discount, np.power(gamma, length), rtol=1e-6, atol=1e-300).all():
+        raise ValueError(
+            f"'discount' of the state is {discount.tolist()} after {length.tolist()} steps; expected powers of "
+            f"gamma={gamma}: it was saved by a recorder with another gamma, or with none."
+        )
+    return loaded
+
+
 def check_state(
     state: Mapping[str, Any], like: Mapping[str, NDArray[Any]], *, finite: bool = True
 ) -> dict[str, NDArray[Any]]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sekai.core.results import ResetResult, StepResult
 from sekai.core.wrapper import Wrapper
 from sekai.stats import EpisodeStats, StatsTracker
-from sekai.stats.state import check_state
+from sekai.stats.state import check_sums
 from sekai.stats.trackers import check_gamma, check_tracker, hears_all
 
 
@@ -71,7 +71,7 @@ class RecordEpisodeStatistics(Wrapper):
         Raises:
             ValueError: it does not fit; nothing is taken over.
         """
-        loaded = check_state(state, self.state_dict(), finite=False)
+        loaded = check_sums(state, self.state_dict(), self.gamma)
         self._return, self._length = float(loaded["return"]), int(loaded["length"])
         self._discounted, self._discount = float(loaded["discounted"]), float(loaded["discount"])
         self._start = time.perf_counter() - float(loaded["seconds"])

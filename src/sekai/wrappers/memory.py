@@ -15,10 +15,11 @@ from sekai.core.wrapper import FollowUp, ObservationWrapper, StepCall, Wrapper
 from sekai.errors import InvalidAction
 from sekai.seeding import derived_generator
 from sekai.spaces import OneRow, concatenate, empty_batch, read_row
+from sekai.spaces.boxes import boxes_of
 from sekai.spaces.checks import whole_number
 from sekai.stats.state import check_state
 from sekai.wrappers.frames import ALL, Frames, Padding, ShowsFrames, check_depth, leaves
-from sekai.wrappers.transforms import require_fixed_size
+from sekai.wrappers.transforms import clipped, require_fixed_size
 
 #: key of the generator behind sticky actions, among those derived from an environment's
 STICKS = (0x571C,)
@@ -208,9 +209,19 @@ class StickyAction(Wrapper):
         batch = empty_batch(self.action_space, 1)
         for name, part in leaves(batch, "last"):
             part[:] = loaded[name]
-        self._last = read_row(self.action_space, batch, 0) if loaded["acted"] else None
+        last = read_row(self.action_space, batch, 0) if loaded["acted"] else None
+        if last is not None and draws is None:
+            raise ValueError("The state holds an action and no 'draws'; expected both, as state_dict() gives them.")
+        if last is not None and not self._could_be_executed(last):
+            raise ValueError(f"'last' of the state is {last!r}; expected an action of {self.action_space}.")
+        self._last = last
         # the draws go on until a seed changes the generator of the environment
         self._draws, self._parent = draws, None if draws is None else self.rng
+
+    def _could_be_executed(self, action: Any) -> bool:
+        """Whether an action is in its space, the bounds of `Box` parts apart, beyond which environments may clip."""
+        boxes = any(True for _ in boxes_of(self.action_space))
+        return bool(self.action_space.contains(clipped(self.action_space).apply(action) if boxes else action))
 
     def _last_arrays(self, action: Any) -> Arrays:
         """The arrays of an action as a batch of one; None stands for any."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sekai.core.slots import RowKind
 from sekai.spaces.checks import whole_number
 from sekai.stats import EpisodeStats, StatsTracker
-from sekai.stats.state import check_state
+from sekai.stats.state import check_sums
 from sekai.stats.trackers import check_gamma, check_tracker, hears_all
 from sekai.vector.base import VecEnv
 from sekai.vector.infos import Part
@@ -80,7 +80,7 @@ class VecRecordEpisodeStatistics(VecWrapper):
         Raises:
             ValueError: it does not fit; nothing is taken over.
         """
-        loaded = check_state(state, self.state_dict(), finite=False)
+        loaded = check_sums(state, self.state_dict(), self.gamma)
         self._returns, self._lengths = loaded["return"], loaded["length"]
         self._discounted, self._discounts = loaded["discounted"], loaded["discount"]
         self._starts, self._broken = time.perf_counter() - loaded["seconds"], loaded["broken"]
