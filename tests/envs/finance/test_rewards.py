@@ -532,3 +532,60 @@ def test_rewards_share_no_memory_with_infos_or_with_what_is_remembered() -> None
         assert not np.shares_memory(result.rewards, result.infos.columns["equity"][0])
         result.rewards[:] = 99.0
         assert vec.step(tape[1]).rewards.max() < 99.0
+
+
+class RaisesAtRuin(Reward):
+    """A user's reward that cannot cope with ruin."""
+
+    def compute(self, state: Any, outcome: Any) -> Any:
+        if (outcome.equity <= 0).any():
+            raise ArithmeticError("no logarithm")
+        return outcome.log_growth
+
+
+#: doubles twice: who is short by all there is is ruined in the second step
+DOUBLING = np.array([1.0, 1.0, 1.0, 3.0, 3.3, 3.3, 3.0, 3.0, 3.0, 3.0])
+SHORT: dict[str, tuple[dict[str, Any], Any]] = {
+    "Trading-v0": ({"prices": DOUBLING, "positions": (-1.0, 0.0)}, np.int64(0)),
+    "Portfolio-v0": ({"prices": DOUBLING[:, None], "allow_short": True}, np.array([-1.0], np.float32)),
+}
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_who_is_ruined_while_a_reward_raises_trades_no_more(name: str) -> None:
+    arguments, action = SHORT[name]
+    env = sekai.make(name, reward=RaisesAtRuin(), lookback=1, episode_length=7, **arguments)
+    env.reset(options={"start": 1})
+    env.step(action)
+    with pytest.raises(ArithmeticError):
+        env.step(action)
+    assert env.unwrapped.equity <= 0
+    with pytest.raises(sekai.ResetRequired):
+        env.step(action)
+
+
+@pytest.mark.parametrize("mode", ["same_step", "next_step", "disabled"])
+@pytest.mark.parametrize("name", SHORT)
+def test_slots_that_are_ruined_while_a_reward_raises_end_in_the_next_call(name: str, mode: str) -> None:
+    arguments, action = SHORT[name]
+    vec = sekai.make_vec(
+        name, 2, reward=RaisesAtRuin(), lookback=1, episode_length=7, vector_kwargs={"autoreset": mode}, **arguments
+    )
+    actions = np.stack([action, action])
+    vec.reset(options={"start": 1})
+    vec.step(actions)
+    with pytest.raises(ArithmeticError):
+        vec.step(actions)
+    lost = vec.get_attr("equity")
+    assert max(lost) <= 0
+    result = vec.step(actions)
+    assert result.terminated.all() and result.rewards.tolist() == [0.0, 0.0]
+    assert not result.valid.any(), "a row of an episode of which one was lost"
+    if mode != "disabled":
+        fresh = vec.step(actions) if mode == "next_step" else result
+        assert vec.get_attr("equity") == [1.0, 1.0], "the next episode has begun"
+        assert np.isfinite(fresh.rewards).all()
+    else:
+        assert vec.get_attr("equity") == lost
+        assert vec.step(actions).rewards.tolist() == [0.0, 0.0]
+    vec.close()

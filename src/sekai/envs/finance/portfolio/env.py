@@ -328,10 +328,10 @@ class PortfolioEnv(ParameterEnv):
         )
         (reward,), (equity,), (value,), (turnover,), (cost,), (dt,) = self._out.tolist()
         (terminated,), (truncated,) = self._flags.tolist()
+        self._live = not (terminated or truncated)  # before a reward of the user's, which may raise
         if before is not None:
             out, ruined = self._out.copy(), self._flags[0].copy()
             (reward,) = slots.reward(before, out, weights, ruined, self._parameters).tolist()
-        self._live = not (terminated or truncated)
         info = {
             "timestamp": self.timestamp,
             "dt": dt,

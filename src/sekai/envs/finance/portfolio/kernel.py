@@ -390,14 +390,14 @@ def advance(
     """
     slots = frozen.shape[0]
     simulated = log_returns.shape[0] > 0
-    # a slot whose end the caller never learned of, interrupted in between, has no row to go to
+    # a slot whose end the caller never learned of, cut short in between, has no row or no equity to go on with
     moves = np.empty(slots, np.bool_)
     for i in range(slots):
-        moves[i] = not frozen[i] and clock[ROW, i] < clock[LAST_ROW, i]
+        moves[i] = not frozen[i] and clock[ROW, i] < clock[LAST_ROW, i] and equities[i] > params[RUIN]
     if simulated:
         for i in range(slots):
             for j in range(asset_returns.shape[0]):
-                asset_returns[j, i] = factors[i, j]
+                asset_returns[j, i] = factors[i, j] if moves[i] else 1.0
     else:
         look_up(prices, moves, clock[ROW], asset_returns)
 
@@ -410,7 +410,7 @@ def advance(
     take_over(moves, equities, weights, out_weights, out)
     for i in range(slots):
         clock[ROW, i] += moves[i]
-        flags[0, i] = moves[i] and equities[i] <= params[RUIN]
+        flags[0, i] = equities[i] <= params[RUIN]
         flags[1, i] = clock[ROW, i] >= clock[LAST_ROW, i]
         out[VALUE, i] = params[CAPITAL] * equities[i]
         out[OUT_DT, i] = params[DT]

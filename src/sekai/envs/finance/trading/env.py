@@ -357,9 +357,9 @@ class TradingEnv(ParameterEnv):
             self._out.tolist()
         )
         (terminated,), (truncated,) = self._flags.tolist()
+        self._live = not (terminated or truncated)  # before a reward of the user's, which may raise
         if before is not None:
             (reward,) = slots.reward(before, self._out.copy(), self._flags[0].copy(), self._parameters).tolist()
-        self._live = not (terminated or truncated)
         info = {
             "timestamp": self.timestamp,
             "dt": dt,

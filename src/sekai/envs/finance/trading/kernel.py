@@ -219,7 +219,7 @@ def advance(
 
     for i in range(slots):
         price = state[PRICE, i]
-        if not frozen[i] and clock[ROW, i] < clock[LAST_ROW, i]:
+        if not frozen[i] and clock[ROW, i] < clock[LAST_ROW, i] and state[EQUITY, i] > params[RUIN]:
             if simulated:
                 growth = log_return(shocks[i], params)
                 price *= math.exp(growth)
@@ -234,9 +234,10 @@ def advance(
         row = clock[ROW, i]
         head = clock[HEAD, i]
         out[OUT_DT, i] = params[DT]
-        # a slot whose end the caller never learned of, interrupted in between, has no row to go to
+        # a slot whose end the caller never learned of, cut short in between, has no row or no equity to go on with
         over = row >= clock[LAST_ROW, i]
-        if frozen[i] or over:
+        ruined = state[EQUITY, i] <= params[RUIN]
+        if frozen[i] or over or ruined:
             out[REWARD, i] = 0.0
             out[OUT_EQUITY, i] = state[EQUITY, i]
             out[OUT_EXPOSURE, i] = state[EXPOSURE, i]
@@ -244,7 +245,7 @@ def advance(
             out[COST, i] = 0.0
             out[TURNOVER, i] = 0.0
             out[CARRY, i] = 0.0
-            flags[0, i] = False
+            flags[0, i] = ruined
             flags[1, i] = over
             continue
 
