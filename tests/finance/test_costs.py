@@ -111,3 +111,16 @@ def test_numbers_out_of_range_are_refused_by_name(make: Any, text: str) -> None:
 def test_a_model_comes_back_from_plain_values() -> None:
     for model in (ProportionalCost((0.1, 0.2)), FixedCost(0.1) + SquareRootImpact((0.1, 0.2), 3.0)):
         assert from_plain(to_plain(model)) == model
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: SquareRootImpact(1e300, 1e-300),
+        lambda: SquareRootImpact(1e308, 1.0, coefficient=10.0),
+        lambda: FixedCost(1e308) + FixedCost(1e308),
+    ],
+)
+def test_coefficients_beyond_the_range_of_floats_are_refused(make: Any) -> None:
+    with pytest.raises(ValueError, match="has a coefficient beyond the range of floats; expected smaller numbers"):
+        make()

@@ -175,6 +175,7 @@ class SquareRootImpact(CostModel):
         object.__setattr__(self, "coefficient", _number("SquareRootImpact coefficient", self.coefficient))
         if not np.min(self.volume) > 0:
             raise ValueError(f"SquareRootImpact volume is {self.volume!r}; expected more than 0.")
+        _require_finite(self)
 
     def coefficients(self, n_assets: int) -> NDArray[np.float64]:
         """See `CostModel.coefficients`."""
@@ -204,6 +205,7 @@ class CostSum(CostModel):
             raise ValueError(f"CostSum parts have numbers for {sorted(map(str, counts))} assets; expected one count.")
         flat = (single for part in parts for single in _parts(part))
         object.__setattr__(self, "parts", tuple(sorted(flat, key=_place)))
+        _require_finite(self)
 
     def _count(self) -> int | None:
         return next((count for part in self.parts if (count := part._count()) is not None), None)
@@ -264,6 +266,13 @@ def choose_cost_model(transaction_cost: Any, cost_model: Any) -> CostModel:
     if transaction_cost is not None:
         return ProportionalCost(_numbers("transaction_cost", transaction_cost))
     return ProportionalCost() if cost_model is None else as_cost_model(cost_model)
+
+
+def _require_finite(model: CostModel) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = np.isfinite(model.coefficients(model._count() or 1)).all()
+    if not finite:
+        raise ValueError(f"{model!r} has a coefficient beyond the range of floats; expected smaller numbers.")
 
 
 def _parts(model: CostModel) -> tuple[CostModel, ...]:

@@ -228,6 +228,89 @@ def test_returns_that_are_none_are_refused(wrong: Any, error: type[Exception], t
         vec.step(np.zeros(2, int))
 
 
+class Counts(finance.PriceModel):
+    """Counts its bars, and returns what it is told to; in arrays that nobody else may write to."""
+
+    def __init__(self, n_assets: int = 1) -> None:
+        self._n, self.first, self.next = n_assets, 0.0, 0.0
+
+    @property
+    def n_assets(self) -> int:
+        return self._n
+
+    def new_state(self, num_slots: int) -> dict[str, NDArray[Any]]:
+        return {"bars": np.zeros(num_slots)}
+
+    def begin(self, rng: Any, state: Any, slots: Any, bars: int, dt: float) -> NDArray[np.float64]:
+        state["bars"][slots] = bars
+        return self._locked((len(slots), bars, self._n), self.first)
+
+    def advance(self, rng: Any, state: Any, slots: Any, dt: float) -> NDArray[np.float64]:
+        state["bars"][slots] += 1
+        return self._locked((len(slots), self._n), self.next)
+
+    @staticmethod
+    def _locked(shape: tuple[int, ...], value: float) -> NDArray[np.float64]:
+        returns = np.full(shape, value)
+        returns.flags.writeable = False
+        return returns
+
+
+@pytest.mark.parametrize("value", [np.nan, 800.0], ids=["model", "kernel"])
+@pytest.mark.parametrize(("cls", "n_assets", "action"), [(TradingVecEnv, 1, 2), (PortfolioVecEnv, 2, [0.5, 0.5, 0.0])])
+def test_a_refused_call_leaves_the_hidden_state_as_it_was(cls: Any, n_assets: int, action: Any, value: float) -> None:
+    model = Counts(n_assets)
+    vec = cls(2, model=model, lookback=3)
+    vec.reset(seed=0)
+    actions = np.array([action, action], np.float32 if n_assets == 2 else np.int64)
+    vec.step(actions)
+    bars = vec._slots.arrays()["model.bars"]
+    assert bars.tolist() == [4.0, 4.0]
+    model.next = model.first = value
+    with pytest.raises(FloatingPointError):
+        vec.step(actions)
+    assert bars.tolist() == [4.0, 4.0]
+    with pytest.raises(FloatingPointError, match=r"sub-env 1\b"):
+        vec.reset(mask=[False, True])
+    assert bars.tolist() == [4.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "text"),
+    [
+        (None, TypeError, r"^Made.new_state\(1\) returned None; expected a dict"),
+        ({"x": np.zeros(1)}, ValueError, r"^Made.new_state\(3\)\['x'\] is array.*with 3 rows"),
+        ({"x": [0.0] * 3}, ValueError, r"^Made.new_state\(1\)\[.x.\] is \[0.0, 0.0, 0.0\]; expected an array"),
+    ],
+)
+def test_a_hidden_state_that_is_none_is_refused(state: Any, error: type[Exception], text: str) -> None:
+    class Made(Bad):
+        def new_state(self, num_slots: int) -> Any:
+            return state
+
+    with pytest.raises(error, match=text):
+        TradingVecEnv(3, model=Made(None))
+
+
+def test_a_model_is_known_by_all_its_numbers_and_not_by_how_they_were_given() -> None:
+    n = 40
+    plain, other = np.eye(n), np.eye(n)
+    other[20, 21] = other[21, 20] = 0.9  # in the middle, where a long array is not printed
+
+    def env(corr: Any) -> PortfolioEnv:
+        mu = np.full((2, n), 0.05)
+        return PortfolioEnv(model=finance.RegimeSwitching(mu, [0.2, 0.2], corr=corr, transition=np.full((2, 2), 0.5)))
+
+    state = env([plain, plain]).get_state()
+    with pytest.raises(ValueError, match="simulated by RegimeSwitching"):
+        env([plain, other]).set_state(state)
+    env((plain, plain)).set_state(state)
+    mixed = env([None, other])
+    env((None, other)).set_state(mixed.get_state())
+    with pytest.raises(ValueError, match="simulated by RegimeSwitching"):
+        env([0.0, other]).set_state(mixed.get_state())
+
+
 def test_a_model_of_a_users_moves_the_market() -> None:
     model = Bad(np.array([[np.log(2.0)], [np.log(0.5)]]))
     vec = TradingVecEnv(2, model=model, transaction_cost=0.0)

@@ -142,6 +142,13 @@ class PortfolioSlots:
             shocks = rng.standard_normal((len(indices), *self.shape))
         else:
             shocks = self._market.begin(rng, indices, self.shape[0], float(blocks[0][pk.DT]))
+            steep = (np.abs(shocks) > pk.STEEPEST).any(axis=(1, 2))
+            if steep.any():
+                self._market.undo()
+                raise FloatingPointError(
+                    f"A simulated price of sub-env {indices[steep.argmax()]} left the range of floats in one step; "
+                    "look at the parameters of the model."
+                )
         head = int(self.clock[pk.HEAD, running.argmax()]) if running.any() else 0
         pk.begin_simulated.compiled(
             indices, shocks, head, self.episode_length, *blocks, self.returns, self.equity, self.weights, self.clock
@@ -194,6 +201,8 @@ class PortfolioSlots:
                 log_returns = shocks = self._market.advance(rng, ~frozen, float(blocks[0][pk.DT]))
             bad = pk.simulate.compiled(shocks, frozen, self.clock, *blocks)
             if bad >= 0:
+                if self._market is not None:
+                    self._market.undo()
                 raise FloatingPointError(
                     f"A simulated price of sub-env {bad} left the range of floats in one step; lower mu or sigma, or "
                     "set shock_clip; or look at the parameters of the model."

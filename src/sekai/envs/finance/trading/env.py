@@ -14,7 +14,7 @@ from sekai.envs.finance.market import check_model, check_unused
 from sekai.envs.finance.parameters import Fixed, Parameter, ParameterEnv
 from sekai.envs.finance.rendering import RENDER_FPS, RENDER_MODES
 from sekai.envs.finance.trading import kernel as tk
-from sekai.envs.finance.trading.slots import EXECUTIONS, TradingSlots, parameter_block, price_error
+from sekai.envs.finance.trading.slots import EXECUTIONS, TradingSlots, parameter_block
 from sekai.envs.finance.windows import count_windows, history, sampled_rows, share_history, start_row
 from sekai.errors import InvalidAction, ResetRequired
 from sekai.finance.costs import as_cost_model, choose_cost_model
@@ -352,7 +352,7 @@ class TradingEnv(ParameterEnv):
             observation,
         )
         if bad >= 0:
-            raise price_error(bad)
+            raise slots.refused(bad)
         (reward,), (equity,), (position,), (price,), (asset_return,), (cost,), (turnover,), (carry,), (dt,) = (
             self._out.tolist()
         )

@@ -89,7 +89,8 @@ def trade_to(equity: float, value: float, target: float, rate: float, fee: float
     `x + s (c x + impact x^(3/2)) = |g|`, where `s = a sgn(g)`. For `s >= 0` the left side is convex, and Newton's
     method comes down from its root without impact; for `s < 0` it is concave, and comes up. Where it has no root, the
     cost takes more than the trade brings, and what is held, if anything, is closed as where the cost takes all equity.
-    A holding within `NO_TRADE` of its target is left alone.
+    A holding within `NO_TRADE` of its target is left alone. The fee is paid also where paying it alone brings the
+    exposure to the target, which nothing else could have done.
 
     Args:
         equity, value, target, rate: as for `retarget`.

@@ -154,8 +154,17 @@ class TradingSlots:
             indices, shocks, head, self.episode_length, block, self.prices, self.returns, self.state, self.clock
         )
         if bad >= 0:
-            raise price_error(bad)
+            raise self.refused(bad)
         self.rewards.begin(indices)
+
+    def refused(self, slot: int) -> FloatingPointError:
+        """The error for a simulated price that became 0 or infinite; what was drawn for it is taken back."""
+        if self._market is not None:
+            self._market.undo()
+        return FloatingPointError(
+            f"The simulated price of sub-env {slot} left the range of floats; lower mu, sigma or episode_length, or "
+            "set shock_clip; or look at the parameters of the model."
+        )
 
     def draw(
         self, rng: np.random.Generator, frozen: NDArray[np.bool_], block: NDArray[np.float64]
@@ -240,11 +249,3 @@ class TradingSlots:
             "price": price,
             **dict(zip(("asset_return", "cost", "turnover", "carry"), nothing, strict=True)),
         }
-
-
-def price_error(slot: int) -> FloatingPointError:
-    """The error for a simulated price that became 0 or infinite."""
-    return FloatingPointError(
-        f"The simulated price of sub-env {slot} left the range of floats; lower mu, sigma or episode_length, or set "
-        "shock_clip; or look at the parameters of the model."
-    )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sekai.envs.finance.native import FinanceVecEnv
 from sekai.envs.finance.trading import kernel as tk
 from sekai.envs.finance.trading.env import Options, TradingEnv
-from sekai.envs.finance.trading.slots import TradingSlots, price_error
+from sekai.envs.finance.trading.slots import TradingSlots
 from sekai.errors import InvalidAction
 from sekai.finance.data import MarketData
 from sekai.finance.models import PriceModel
@@ -198,7 +198,7 @@ class TradingVecEnv(FinanceVecEnv):
             observations,
         )
         if bad >= 0:
-            raise price_error(bad)
+            raise slots.refused(bad)
         self._ready = observations
         rewards, equity, position, price, asset_return, cost, turnover, carry, dt = out[:, :n]
         terminated, truncated = flags
