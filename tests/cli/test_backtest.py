@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -254,6 +255,35 @@ def test_a_file_that_is_none_is_refused(run: Callable[..., tuple[int, str, str]]
     assert code == 2
     assert err.count("\n") == 1
     assert str(tmp_path / "no.parquet") in err
+
+
+@pytest.mark.parametrize("keep", [10, -20], ids=["cut short", "checksum gone"])
+def test_a_compressed_file_that_is_not_whole_is_refused_by_name(
+    keep: int, run: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    whole = gzip.compress(write_csv(tmp_path / "whole.csv", ("date", dates(400)), ("close", walk(400))).read_bytes())
+    for name, content in (("part.csv.gz", whole[:keep]), ("none.csv.gz", b"no gzip at all")):
+        path = tmp_path / name
+        path.write_bytes(content)
+        code, out, err = run("Trading-v0", "--policy", "flat", "--data", str(path))
+        assert (code, out) == (2, "")
+        assert err.startswith(f"Error: --data {path} cannot be read: ") and err.count("\n") == 1
+        assert err.endswith("expected a whole CSV or Parquet file.\n")
+
+
+def test_every_round_has_a_market_of_its_own_that_all_policies_meet() -> None:
+    def mids(policy: Any) -> list[float]:
+        vec = VecRecordPerformance(
+            make_vec("OptimalExecution-v0", 2, n_steps=4, vector_kwargs={"autoreset": "disabled"})
+        )
+        found = play(vec, policy(vec), 3, 7, lambda amount: None)
+        return [each.performance.ledger["mid_price"][1] for each in found]
+
+    at_once = mids(policies.Immediate)  # ends after a step, so that a stream that went on would have moved less
+    in_slices = mids(policies.TWAP)
+    # permanent impact 2.5e-7 a share: 1,000,000 at once against 250,000, 0.25 against 0.0625
+    assert at_once == pytest.approx([mid - 0.1875 for mid in in_slices], abs=1e-9)
+    assert len({round(mid, 9) for mid in at_once}) == 6
 
 
 def test_a_picture_that_cannot_be_saved_leaves_the_old_one(

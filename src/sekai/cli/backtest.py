@@ -6,6 +6,8 @@ starts from the same seed.
 
 from __future__ import annotations
 
+import csv
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +25,7 @@ from sekai.finance import MarketData, VecRecordPerformance, datasets
 from sekai.finance.ledgers import Performance
 from sekai.finance.policies import Policy
 from sekai.registry import make_vec, spec
+from sekai.seeding import spawn_seeds
 from sekai.vector import VecEnv
 
 SLOTS = 1024
@@ -92,13 +95,13 @@ def play(vec: VecEnv, policy: Policy, rounds: int, seed: int, advance: Advance) 
         vec: a `VecRecordPerformance` with autoreset off.
         policy: made for it.
         rounds: how many times.
-        seed: of the first reset; the others go on.
+        seed: of the first round; those of the others are spawned from it, so that every policy meets the same markets.
         advance: told the env steps done; an episode that ends early counts in full.
     """
     found: list[Played] = []
     length = _length(vec)
-    for number in range(rounds):
-        result: Any = vec.reset(seed=None if number else seed)
+    for own_seed in [seed, *spawn_seeds(seed, rounds - 1)]:
+        result: Any = vec.reset(seed=own_seed)
         policy.reset()
         episodes: dict[int, Played] = {}
         rewards = np.zeros(vec.num_envs)
@@ -134,7 +137,10 @@ def read_history(name: str) -> MarketData:
         raise BadValue(f"--data {name}: there is no such file; expected a CSV or Parquet file, or {_known()}.")
     if path.is_dir():
         raise BadValue(f"--data {name} is a folder; expected a CSV or Parquet file, or {_known()}.")
-    data = MarketData.from_parquet(path) if path.suffix.lower() in PARQUET else MarketData.from_csv(path)
+    try:
+        data = MarketData.from_parquet(path) if path.suffix.lower() in PARQUET else MarketData.from_csv(path)
+    except (EOFError, OSError, zlib.error, csv.Error) as error:
+        raise BadValue(f"--data {name} cannot be read: {error}; expected a whole CSV or Parquet file.") from error
     try:
         data.check_listed(0, len(data) - 1)
     except ValueError as error:
