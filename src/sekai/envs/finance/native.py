@@ -128,7 +128,8 @@ class FinanceVecEnv(NativeVecEnv):
     def _checked_reset_infos(self, indices: NDArray[np.intp]) -> dict[str, Any]:
         infos = super()._checked_reset_infos(indices)
         if self._recorder is not None:
-            self._recorder.begin(infos, indices.tolist())
+            past = self._template._past_returns(self._slots, indices)
+            self._recorder.begin(infos, indices.tolist(), past=past)
         return infos
 
     @exclusive
@@ -136,7 +137,9 @@ class FinanceVecEnv(NativeVecEnv):
         """Take over a state; see `NativeVecEnv.set_state`. Pictures begin anew with it."""
         super().set_state(state)
         if self._recorder is not None:
-            self._recorder.restore(self, self.phase != Phase.NEW)
+            started = self.phase != Phase.NEW
+            past = self._template._past_returns(self._slots, np.flatnonzero(started))
+            self._recorder.restore(self, started, past)
 
     @exclusive
     def render(self) -> list[NDArray[np.uint8]]:

@@ -185,6 +185,9 @@ class PortfolioEnv(ParameterEnv):
         given = self._model is not None
         self._blocks = parameter_blocks(parameters, self._n_assets, self._allow_short, given=given)
 
+    def _past_returns(self, slots: PortfolioSlots, indices: NDArray[np.int64]) -> NDArray[np.float32]:
+        return slots.past_returns(indices)
+
     # ---- arguments that are only read -----------------------------------------------------------
 
     @Fixed
@@ -308,7 +311,7 @@ class PortfolioEnv(ParameterEnv):
             "asset_returns": np.zeros(self._n_assets),
         }
         if self._recorder is not None:
-            self._recorder.begin(info)
+            self._recorder.begin(info, past=self._past_returns(slots, only))
         return ResetResult({name: rows[0] for name, rows in seen.items()}, info)
 
     def step(self, action: Any) -> StepResult:

@@ -169,6 +169,13 @@ class PortfolioSlots:
             indices, self.returns, self.weights, self.clock, self.simulated, out["returns"], out["weights"]
         )
 
+    def past_returns(self, indices: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Log returns into the current row of some slots, oldest first, a new array `(K, lookback, n)`."""
+        seen = self.new_observations()
+        self.observe(indices, seen)
+        past: NDArray[np.float32] = seen["returns"][indices]
+        return past
+
     def advance(
         self,
         actions: NDArray[np.float32],

@@ -196,6 +196,9 @@ class TradingEnv(ParameterEnv):
         check_unused(self._model, mu=mu != MU, sigma=sigma != SIGMA, shock_clip=clip is not None)
         self._block = parameter_block(parameters, given=self._model is not None, execution=self._execution)
 
+    def _past_returns(self, slots: TradingSlots, indices: NDArray[np.int64]) -> NDArray[np.float32]:
+        return slots.past_returns(indices)
+
     # ---- arguments that are only read -----------------------------------------------------------
 
     @Fixed
@@ -319,7 +322,7 @@ class TradingEnv(ParameterEnv):
             "carry": 0.0,
         }
         if self._recorder is not None:
-            self._recorder.begin(info)
+            self._recorder.begin(info, past=self._past_returns(slots, only))
         return ResetResult(observation[0], info)
 
     def step(self, action: Any) -> StepResult:

@@ -214,6 +214,13 @@ class TradingSlots:
         """Write the observations of the slots in `indices` into the batch `out`."""
         tk.observe.compiled(indices, self.returns, self.state, self.clock, self.simulated, out)
 
+    def past_returns(self, indices: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Log returns into the current row of some slots, oldest first, a new array `(K, lookback)`."""
+        seen = np.empty((len(self.every), self.lookback + 1), np.float32)
+        self.observe(indices, seen)
+        past: NDArray[np.float32] = seen[indices, :-1]
+        return past
+
     def column(self, row: int) -> NDArray[np.float64]:
         """One row of `state`, a new array `(N,)`."""
         values: NDArray[np.float64] = self.state[row, : len(self.every)].copy()
