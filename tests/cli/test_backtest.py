@@ -16,7 +16,7 @@ from sekai.cli import main
 from sekai.cli.app import POLICIES
 from sekai.cli.backtest import HISTORIES, REPORTS, curves_of, play, read_history
 from sekai.cli.baselines import BASELINES, Estimates, estimate, without_shorts
-from sekai.cli.curves import limits
+from sekai.cli.curves import curves_figure, limits
 from sekai.cli.errors import BadValue
 from sekai.finance import MarketData, VecRecordPerformance, policies
 from sekai.registry import make_vec
@@ -483,3 +483,23 @@ def test_the_axis_leaves_out_a_policy_that_is_far_away_and_keeps_the_others() ->
     assert limits([100.0 * ramp, ramp])[1] == pytest.approx(105.0)
     flat = np.ones((11, 4))
     assert limits([flat, 1.0 - ramp])[0] < 0.0  # no extent to measure by: everything is drawn
+
+
+def test_the_picture_has_the_median_of_every_policy_and_where_its_episodes_ended() -> None:
+    first = np.array([[0.0, 0.0, 0.0, 0.0, 0.0], [4.0, 0.0, 2.0, 1.0, 3.0]])
+    figure = curves_figure({"asked": first, "other": first + np.array([[1.0], [2.0]])}, "Title", "what", "Unit")
+    fan, ends = figure.axes
+    other, asked = (line.get_ydata().tolist() for line in fan.lines)
+    assert (asked, other) == ([0.0, 2.0], [1.0, 4.0])
+    middle, wide = (area.get_paths()[0].vertices for area in reversed(fan.collections))
+    # quartiles of 0 to 4 are 1 and 3; 5 % and 95 % are 0.2 and 3.8
+    assert [(middle[:, 1].min(), middle[:, 1].max())] == [(0.0, 3.0)] and 1.0 in middle[:, 1]
+    assert wide[:, 1].max() == pytest.approx(3.8) and np.isclose(wide[:, 1], 0.2).any()
+    spans = [line.get_ydata().tolist() for line in ends.lines]
+    assert spans[:3] == [pytest.approx([0.2, 3.8]), [1.0, 3.0], [2.0]]
+    assert spans[3:] == [pytest.approx([2.2, 5.8]), [3.0, 5.0], [4.0]]
+    (labels,) = figure.legends
+    assert [label.get_text() for label in labels.get_texts()] == ["asked", "other"]
+    assert [handle.get_color() for handle in labels.get_lines()] == [fan.lines[1].get_color(), fan.lines[0].get_color()]
+    assert (fan.get_ylabel(), fan.get_xlabel()) == ("Unit", "Step")
+    assert [text.get_text() for text in figure.texts] == ["Title", "what"]
