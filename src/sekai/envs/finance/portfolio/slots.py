@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 
 from sekai.envs.finance.market import Market
 from sekai.envs.finance.portfolio import kernel as pk
+from sekai.envs.finance.threads import Threads
 from sekai.envs.finance.windows import check_clock
 from sekai.finance.assets import factor, spread
 from sekai.finance.data import MarketData
 from sekai.finance.models import PriceModel
+
+FEWEST = 512  # slots a thread; see `Threads`
 
 #: params and assets, see `portfolio.kernel`
 Blocks = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -72,6 +75,7 @@ class PortfolioSlots:
         every: int64 `(N,)`, the indices of all slots.
         equity, weights, clock, prices, returns: see `portfolio.kernel`.
         simulated: whether there is no history.
+        threads: what a call runs on.
         shape: `(L, n)`.
     """
 
@@ -88,13 +92,14 @@ class PortfolioSlots:
         self.simulated = data is None
         self.shape = lookback, n_assets
         self.every = np.arange(num_slots)
+        self.threads = Threads(num_slots, FEWEST)
         self.timestamps = None if data is None else data.timestamps
         self.equity = np.zeros(num_slots)
         self.weights = np.zeros((n_assets + 1, num_slots))
         self.clock = np.zeros((pk.CLOCK_ROWS, num_slots), np.int64)
         self._market = None if model is None else Market(model, num_slots)
-        # shocks of a step, overwritten by the next
-        self._draws = np.empty((num_slots if data is None else 0, n_assets))
+        # shocks of a step and the growth of the prices, overwritten by the next
+        self._draws, self._factors = np.empty((2, num_slots if data is None else 0, n_assets))
         if data is None:
             self.prices = np.empty(0)
             self.returns = np.zeros(num_slots * 2 * lookback * n_assets, np.float32)
@@ -176,26 +181,26 @@ class PortfolioSlots:
         n, n_assets = len(self.every), self.shape[1]
         weights, asset_returns = np.empty((n_assets + 1, n)), np.empty((n_assets, n))
         seen = self.new_observations()
-        log_returns = factors = shocks = self._draws
+        log_returns = self._draws
         if self.simulated:
             if self._market is None:
-                rng.standard_normal(out=shocks)
+                rng.standard_normal(out=log_returns)
             else:
-                log_returns = shocks = self._market.advance(rng, ~frozen, float(blocks[0][pk.DT]))
-            bad = pk.simulate.compiled(shocks, frozen, self.clock, *blocks)
+                log_returns = self._market.advance(rng, ~frozen, float(blocks[0][pk.DT]))
+            bad = self.threads.first(_simulate, self._factors, log_returns, frozen, self.clock, *blocks)
             if bad >= 0:
                 raise FloatingPointError(
                     f"A simulated price of sub-env {bad} left the range of floats in one step; lower mu or sigma, or "
                     "set shock_clip; or look at the parameters of the model."
                 )
-            factors = np.exp(log_returns)  # here, since it runs in wide words, and that of a kernel does not
-        pk.advance.compiled(
+        self.threads.run(
+            pk.advance.compiled,
             self.every,
             actions,
             frozen,
             *blocks,
             log_returns,
-            factors,
+            self._factors,
             self.prices,
             self.returns,
             self.equity,
@@ -230,3 +235,14 @@ class PortfolioSlots:
             "cost": np.zeros(k),
             "asset_returns": np.zeros((k, self.shape[1])),
         }
+
+
+def _simulate(lo: int, hi: int, factors: NDArray[np.float64], shocks: NDArray[np.float64], *arrays: Any) -> int:
+    """`portfolio.kernel.simulate`; and the exponentials of the log returns into `factors`.
+
+    They are here, since they run in wide words, and those of a kernel do not.
+    """
+    bad: int = pk.simulate.compiled(lo, hi, shocks, *arrays)
+    if bad < 0:
+        np.exp(shocks[lo:hi], factors[lo:hi])
+    return bad
