@@ -45,7 +45,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "ray": ("sekai.vector.ray",),
     "typer": ("sekai.cli",),
     "rich": ("sekai.cli",),
-    "matplotlib": ("sekai.cli", "sekai.safety"),
+    "matplotlib": ("sekai.cli", "sekai.envs.finance", "sekai.safety"),
     "pygame": (),
     "arch": (),  # only its bundled data file is read; importing it costs seconds
     "skfolio": (),

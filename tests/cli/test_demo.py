@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sekai.cli import demo as module
-from sekai.cli import main
+from sekai.cli import main, picture
 from sekai.cli.demo import (
     AVERAGE,
     CASH,
@@ -190,7 +189,7 @@ def test_a_missing_price_history_and_a_missing_matplotlib_are_one_line_each(
         assert main(words) == 2
     err = capsys.readouterr().err
     assert "'arch'" in err and err.endswith("pip install 'sekai-rl[data]'\n") and err.count("\n") == 1
-    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    monkeypatch.setattr(picture, "find_spec", lambda name: None)
     assert main(words) == 2
     assert capsys.readouterr().err == (
         "Error: The picture needs matplotlib, which is not installed: pip install 'sekai-rl[viz]'\n"

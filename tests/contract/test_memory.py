@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 import sekai
 
+LIBC = ctypes.CDLL(None)
 ACTIONS, SPACE = sekai.Discrete(2), sekai.Box(-1.0, 1.0, (2,))
 
 
@@ -61,6 +63,9 @@ def growth_mb(vec: sekai.VecEnv, steps: int, keep: list[Any] | None = None) -> f
     The slope of a line through 21 samples, times the number of intervals: one late page fault does not count as a leak.
     """
     actions = np.zeros(vec.num_envs, int)
+    gc.collect()
+    if hasattr(LIBC, "malloc_trim"):
+        LIBC.malloc_trim(0)  # what earlier tests have freed would be used first, and nothing would seem to grow
     vec.reset(seed=0)
     for _ in range(steps // 5):
         vec.step(actions)

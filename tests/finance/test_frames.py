@@ -98,7 +98,7 @@ def test_a_time_of_day_is_kept() -> None:
     ("table", "arguments", "error", "message"),
     [
         ({"A": [1.0, -2.0], "B": [1.0, 1.0]}, {}, ValueError, r"prices\[1, 0\] \(A\) is -2.0; expected finite prices"),
-        ({"date": DAYS, "close": [1.0, 0.0, 1.0]}, {}, ValueError, r"prices\[1\] \(2020-01-03\) is 0.0"),
+        ({"date": DAYS, "close": [1.0, 0.0, 1.0]}, {}, ValueError, r"close\[1\] \(2020-01-03\) is 0.0"),
         (
             {**BARS, "Low": [8.0, 10.5, 10.0]},
             {},
@@ -194,7 +194,7 @@ def test_a_csv_file_may_have_gaps_and_dates_of_another_form(tmp_path: Path) -> N
     ("text", "arguments", "message"),
     [
         ("Date,Close\n2020-01-02,1\n2020-01-03,x\n", {}, "column 'Close' has 'x' in row 1; expected a number"),
-        ("Date,Close\n2020-01-02,1\n2020-01-03,-1\n", {}, r"prices\[1\] \(2020-01-03\) is -1.0"),
+        ("Date,Close\n2020-01-02,1\n2020-01-03,-1\n", {}, r"Close\[1\] \(2020-01-03\) is -1.0"),
         ("Date,Close\n2020-01-02,1\n2020-01-03\n", {}, "line 3 has 1 cells; expected 2"),
         ("Date,Close\n1/2/2020,1\n1/3/2020,2\n", {}, r"timestamps\[0\] is '1/2/2020'; expected an ISO date"),
         ("Date,Close\n2020-01-02,1\n", {"date_format": "%d.%m.%Y"}, "'2020-01-02' in row 0; expected a date in the fo"),

@@ -145,3 +145,21 @@ def _demo(
     from sekai.cli.demo import demo
 
     demo(output, windows)
+
+
+@app.command("backtest")
+def _backtest(
+    id: Annotated[str, typer.Argument(metavar="ID")],
+    policy: Annotated[str, typer.Option(metavar="NAME", help="Which baseline; a wrong name lists those of ID.")],
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="FILE|NAME", help="A CSV or Parquet file, sp500, nasdaq or us_stocks; else simulated."),
+    ] = None,
+    episodes: Annotated[int, typer.Option(min=1, help="Episodes that each policy plays.")] = 256,
+    output: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("backtest.png"),
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the environments.")] = 0,
+) -> None:
+    """Run a baseline of a finance environment against the others, with a table and a picture."""
+    from sekai.cli.backtest import backtest
+
+    backtest(id, policy=policy, data=data, episodes=episodes, output=output, seed=seed)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from sekai.cli.errors import BadValue
 from sekai.cli.output import Advance, on_terminal, progress, show_table
-from sekai.cli.picture import draw_distributions
+from sekai.cli.picture import draw_distributions, require_writable
 from sekai.registry import make_vec
 from sekai.vector import VecEnv
 
@@ -27,7 +26,6 @@ WINDOW = 252
 AVERAGE = 200
 POSITIONS = (0.0, 1.0)
 CASH, LONG = 0, 1
-FORMATS = (".png", ".pdf", ".svg")
 
 Policy = Callable[[NDArray[np.float64]], NDArray[np.int64]]
 
@@ -190,9 +188,7 @@ def demo(output: Path, windows: int) -> None:
         ImportError: the price history, or matplotlib, is not installed.
         BadValue: too many windows, or the picture cannot be written.
     """
-    _require_writable(output)
-    if find_spec("matplotlib") is None:
-        raise ModuleNotFoundError("The picture needs matplotlib, which is not installed", name="matplotlib")
+    require_writable(output)
     from sekai.finance.datasets import sp500
 
     data = sp500()
@@ -240,13 +236,3 @@ def _cells(summary: Summary) -> tuple[str, ...]:
         f"{summary.drawdown:.2%}",
         f"{summary.turnover:.2f}",
     )
-
-
-def _require_writable(output: Path) -> None:
-    """Refuse a place for the picture before the work is done."""
-    folder = output.parent
-    if output.is_dir() or not folder.is_dir():
-        what = "is a folder" if output.is_dir() else f"lies in {folder}, which is no folder"
-        raise BadValue(f"--output {output} {what}: give the path of a picture, such as demo.png.")
-    if output.suffix not in FORMATS:
-        raise BadValue(f"--output {output} ends in {output.suffix!r}: expected one of {', '.join(FORMATS)}.")

@@ -29,6 +29,8 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
     from rich.text import Text
 
     table = Table(title=Text(title, "bold"), title_justify="left", box=SIMPLE_HEAD, header_style="bold cyan")
+    if right:
+        table.padding = (0, 0, 0, 1)  # columns of numbers stand apart anyway
     for place, column in enumerate(columns):
         # the first column names the record: it is read and copied, so it is never broken
         table.add_column(column, justify="right" if right and place else "left", overflow="fold", no_wrap=place == 0)

@@ -1,8 +1,9 @@
-"""The picture of the demo: one distribution of window returns per policy."""
+"""Pictures of commands: where they may go, and that of the demo, one distribution of window returns per policy."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.cli.errors import BadValue
+
+FORMATS = (".png", ".pdf", ".svg")
 COLOURS = ("#0b7a75", "#d1603d", "#4a4e69")
 INK, SOFT, FAINT = "#22223b", "#5c5c77", "#e3e3ec"
 LEFT = 0.09
+
+
+def require_writable(output: Path) -> None:
+    """Refuse a place for the picture, or to draw one at all, before the work is done.
+
+    Raises:
+        BadValue: a folder, a place in none, or a format other than `FORMATS`.
+        ModuleNotFoundError: matplotlib is not installed.
+    """
+    folder = output.parent
+    if output.is_dir() or not folder.is_dir():
+        what = "is a folder" if output.is_dir() else f"lies in {folder}, which is no folder"
+        raise BadValue(f"--output {output} {what}: give the path of a picture, such as demo.png.")
+    if output.suffix not in FORMATS:
+        raise BadValue(f"--output {output} ends in {output.suffix!r}: expected one of {', '.join(FORMATS)}.")
+    if find_spec("matplotlib") is None:
+        raise ModuleNotFoundError("The picture needs matplotlib, which is not installed", name="matplotlib")
 
 
 def draw_distributions(returns: Mapping[str, NDArray[np.float64]], output: Path, subtitle: str) -> None:

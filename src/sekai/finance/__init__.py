@@ -13,7 +13,7 @@ from sekai.finance.allocation import (
     no_trade_half_width,
     with_cash,
 )
-from sekai.finance.costs import ProportionalCost
+from sekai.finance.costs import CostModel, CostSum, FixedCost, HalfSpreadCost, ProportionalCost, SquareRootImpact
 from sekai.finance.data import MarketData
 from sekai.finance.execution import (
     Shortfall,
@@ -71,6 +71,16 @@ from sekai.finance.models import (
 )
 from sekai.finance.performance import execution_summary, profit_summary, summary
 from sekai.finance.recording import RecordPerformance, VecRecordPerformance
+from sekai.finance.rewards import (
+    DifferentialSharpe,
+    DrawdownPenalty,
+    LogReward,
+    MeanVarianceReward,
+    Outcome,
+    ProfitAndLoss,
+    Reward,
+    SimpleReward,
+)
 from sekai.finance.samplers import (
     EpisodeSampler,
     FixedStart,
@@ -84,23 +94,36 @@ from sekai.finance.significance import (
 from sekai.finance.splits import Fold, walk_forward
 
 __all__ = [
+    "CostModel",
+    "CostSum",
+    "DifferentialSharpe",
+    "DrawdownPenalty",
     "EpisodeSampler",
+    "FixedCost",
     "FixedStart",
     "Fold",
     "GeometricBrownianMotion",
+    "HalfSpreadCost",
     "Heston",
+    "LogReward",
     "MarketData",
+    "MeanVarianceReward",
     "MertonJumps",
     "OrnsteinUhlenbeck",
+    "Outcome",
     "Performance",
     "PriceModel",
+    "ProfitAndLoss",
     "ProportionalCost",
     "RandomStart",
     "RecordPerformance",
     "RegimeSwitching",
+    "Reward",
     "SequentialStart",
     "ShockModel",
     "Shortfall",
+    "SimpleReward",
+    "SquareRootImpact",
     "StationaryBootstrap",
     "VecRecordPerformance",
     "almgren_chriss_actions",

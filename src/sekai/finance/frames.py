@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.finance.validation import FIELDS, Array
+from sekai.finance.validation import FIELDS, Array, check_prices
 
 Column = NDArray[Any]
 #: columns by name, all of one length
@@ -60,6 +60,7 @@ def read_layout(
     values = {name: _numbers(str(column), table[str(column)]) for name, column in fields.items()}
     closes = _numbers(what, table[what])
     if who is None:
+        check_prices(closes, dates, None, what)  # by the name of its column
         return Layout(closes, dates, None, values, series)
     if dates is None:
         raise ValueError(

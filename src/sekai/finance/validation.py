@@ -40,7 +40,7 @@ def as_columns(name: str, given: Any) -> Array:
     return array
 
 
-def check_prices(prices: Array, dates: Dates | None, assets: Sequence[str] | None) -> None:
+def check_prices(prices: Array, dates: NDArray[Any] | None, assets: Sequence[str] | None, name: str = "prices") -> None:
     """Raise for a price that is none; NaN is one among several columns only."""
     bad = ~((prices >= LOWEST) & (prices <= HIGHEST))
     if prices.ndim == 2:
@@ -48,7 +48,7 @@ def check_prices(prices: Array, dates: Dates | None, assets: Sequence[str] | Non
     if bad.any():
         rows = int(bad.reshape(len(bad), -1).any(axis=1).sum())
         raise ValueError(
-            f"{_first('prices', prices, bad, dates, assets)}; expected finite prices above 0, within "
+            f"{_first(name, prices, bad, dates, assets)}; expected finite prices above 0, within "
             f"[{LOWEST}, {HIGHEST}] ({rows} of {len(bad)} rows are not): repair or leave out these rows."
         )
 
@@ -156,13 +156,15 @@ def _named(name: str, given: Any) -> Mapping[str, Any]:
     return given
 
 
-def _first(name: str, values: Array, bad: NDArray[np.bool_], dates: Dates | None, assets: Sequence[str] | None) -> str:
+def _first(
+    name: str, values: Array, bad: NDArray[np.bool_], dates: NDArray[Any] | None, assets: Sequence[str] | None
+) -> str:
     """The first bad value and its place: `prices[3, 1] (AAPL, 2020-01-06) is -2.0`."""
     place = np.argwhere(bad)[0].tolist()
     return f"{place_text(name, place, dates, assets)} is {values[*place]}"
 
 
-def place_text(name: str, place: Sequence[int], dates: Dates | None, assets: Sequence[str] | None) -> str:
+def place_text(name: str, place: Sequence[int], dates: NDArray[Any] | None, assets: Sequence[str] | None) -> str:
     """A place in words, with its asset and date where they are known: `prices[3, 1] (AAPL, 2020-01-06)`."""
     asset = [] if assets is None else [assets[place[1] if len(place) > 1 else 0]]
     known = [*asset, *([] if dates is None else [str(dates[place[0]])])]

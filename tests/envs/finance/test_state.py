@@ -11,7 +11,15 @@ import pytest
 
 import sekai
 from sekai.envs import finance
-from sekai.finance import EpisodeSampler, FixedStart, MarketData, RandomStart, SequentialStart
+from sekai.finance import (
+    DifferentialSharpe,
+    DrawdownPenalty,
+    EpisodeSampler,
+    FixedStart,
+    MarketData,
+    RandomStart,
+    SequentialStart,
+)
 from tests.envs.finance import portfolio_samples, samples
 
 N, LENGTH, CALLS = 4, 7, 30
@@ -40,6 +48,7 @@ CASES: dict[str, tuple[Any, Any, Callable[[], dict[str, Any]]]] = {
             "sampler": SequentialStart(stride=3),
             "rebalance": "on_change",
             "borrow_rate": 0.1,
+            "reward": DifferentialSharpe(0.3),
         },
     ),
     "portfolio, simulated": (
@@ -57,6 +66,7 @@ CASES: dict[str, tuple[Any, Any, Callable[[], dict[str, Any]]]] = {
             "allow_short": True,
             "sampler": FixedStart([5, 2, 9]),
             "transaction_cost": [0.001, 0.002, 0.003],
+            "reward": DrawdownPenalty(2.0),
         },
     ),
     "market making": (
@@ -230,9 +240,12 @@ def test_a_single_environment_that_had_ended_still_wants_a_reset() -> None:
         ("trading, random windows", "rng.state.state"),
         ("trading, windows in turn", "env.samplers.spawned"),
         ("trading, windows in turn", "env.slots.clock"),
+        ("trading, windows in turn", "env.slots.reward.mean"),
+        ("trading, windows in turn", "env.slots.reward.mean_square"),
         ("portfolio, simulated", "env.slots.weights"),
         ("portfolio, simulated", "env.slots.equity"),
         ("portfolio, fixed windows", "env.samplers.spawned"),
+        ("portfolio, fixed windows", "env.slots.reward.drawdown"),
         ("market making", "env.slots.state"),
         ("market making", "vec.elapsed_steps"),
         ("execution", "env.slots.clock"),

@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.core.env import find_in
+from sekai.core.slots import Phase
 from sekai.core.states import Arrays
 from sekai.envs.finance.parameters import ParameterEnv
+from sekai.envs.finance.rendering import Recorder
 from sekai.envs.finance.states import Slots, get_arrays, set_arrays
 from sekai.envs.finance.threads import check_num_threads
 from sekai.envs.finance.windows import sampled_rows, start_row
@@ -18,6 +20,7 @@ from sekai.finance.samplers import EpisodeSampler
 from sekai.seeding import VecSeed
 from sekai.vector import NativeVecEnv
 from sekai.vector.base import AutoresetOptions
+from sekai.vector.exclusive import exclusive
 
 
 class FinanceVecEnv(NativeVecEnv):
@@ -58,6 +61,8 @@ class FinanceVecEnv(NativeVecEnv):
         )
         self._template = template
         self._argument_names = template.argument_names()
+        self.render_mode = template.render_mode
+        self._recorder = None if self.render_mode is None else Recorder(template._picture, self.num_envs)
         self._samplers: list[EpisodeSampler] = []
         self._spawned_from: EpisodeSampler | None = None
 
@@ -132,6 +137,39 @@ class FinanceVecEnv(NativeVecEnv):
         else:
             positions = np.array([s.sample(self.rng, num_windows, length) for s in samplers])
         return positions
+
+    def _checked_step(self, actions: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
+        outputs = super()._checked_step(actions)
+        if self._recorder is not None:
+            self._recorder.add(outputs[3], np.flatnonzero(~self.frozen).tolist())
+        return outputs
+
+    def _checked_reset_infos(self, indices: NDArray[np.intp]) -> dict[str, Any]:
+        infos = super()._checked_reset_infos(indices)
+        if self._recorder is not None:
+            self._recorder.begin(infos, indices.tolist())
+        return infos
+
+    @exclusive
+    def set_state(self, state: Any) -> None:
+        """Take over a state; see `NativeVecEnv.set_state`. Pictures begin anew with it."""
+        super().set_state(state)
+        if self._recorder is not None:
+            self._recorder.restore(self, self.phase != Phase.NEW)
+
+    @exclusive
+    def render(self) -> list[NDArray[np.uint8]]:
+        """A picture of each slot's episode so far, uint8 `(H, W, 3)`; see `ParameterEnv.render`.
+
+        Raises:
+            NotImplementedError: the environment was made without a `render_mode`.
+            ResetRequired: a slot has not begun its first episode.
+            ImportError: matplotlib is not installed (extra `viz`).
+        """
+        self._require_open()
+        if self._recorder is None:
+            raise NotImplementedError(f"{self} was made without a render_mode; make it with render_mode='rgb_array'.")
+        return [self._recorder.frame(slot, self._template) for slot in range(self.num_envs)]
 
     def _get_state(self) -> Arrays:
         current = self._spawned_from is self._template._parameters.get("sampler")

@@ -19,6 +19,7 @@ from sekai.core.states import (
     part_of,
     read_state,
 )
+from sekai.envs.finance.rendering import Picture, Recorder, check_render_mode
 from sekai.envs.finance.states import Slots, get_arrays, set_arrays
 
 
@@ -59,6 +60,8 @@ class ParameterEnv(Env[Any, Any]):
 
     _parameters: dict[str, Any]
     _slots: Slots
+    _picture: Picture
+    _recorder: Recorder | None = None
     _kept: tuple[str, ...] = ("_live",)  # attributes that belong to the state, beside the slots
 
     def __init__(self, **given: Any) -> None:
@@ -71,6 +74,21 @@ class ParameterEnv(Env[Any, Any]):
         together = {**self._parameters, **changes}
         self._apply_parameters(together)
         self._parameters = together
+
+    def _record_for(self, render_mode: Any) -> None:
+        """Settle how this environment renders, and record what that needs."""
+        self.render_mode = check_render_mode(render_mode)
+        self._recorder = None if self.render_mode is None else Recorder(self._picture, 1)
+
+    def render(self) -> Any:
+        """The episode so far as a picture, uint8 `(H, W, 3)`; after `set_state`, from the state on that it set.
+
+        Raises:
+            NotImplementedError: the environment was made without a `render_mode`.
+            ResetRequired: before the first reset.
+            ImportError: matplotlib is not installed (extra `viz`).
+        """
+        return super().render() if self._recorder is None else self._recorder.frame(0, self)
 
     def _apply_parameters(self, parameters: dict[str, Any]) -> None:
         """Prepare what the dynamics read; raise for values that do not go together, before anything changes."""
@@ -125,6 +143,8 @@ class ParameterEnv(Env[Any, Any]):
             setattr(self, name, own[name[1:]].item())
         self._np_random = rng
         self._np_random_seed = None if rng is None else -1  # gymnasium's word for a seed that is not known
+        if self._recorder is not None:
+            self._recorder.restore(self, np.array([own["live"].item() or self.get_attr("elapsed_steps") > 0]))
 
     def _kept_arrays(self) -> Arrays:
         return {name[1:]: np.array(getattr(self, name)) for name in self._kept}

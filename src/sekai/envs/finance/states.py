@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from sekai.core.states import Arrays, check_like, check_same, from_text, join, part_of, to_text
 from sekai.envs.finance.market import fingerprint
 from sekai.envs.finance.threads import Threads
-from sekai.finance.costs import ProportionalCost
+from sekai.finance.costs import CostModel, ProportionalCost, from_plain, to_plain
+from sekai.finance.rewards import Reward
 from sekai.finance.samplers import EpisodeSampler
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ def set_arrays(env: ParameterEnv, slots: Slots, arrays: Arrays, others: Arrays) 
 
 
 def _fixed(env: ParameterEnv) -> Arrays:
-    values = {name: np.array(getattr(env, name)) for name in env.fixed_arguments()}
+    given = {name: getattr(env, name) for name in env.fixed_arguments()}
+    values = {name: np.array(repr(value) if isinstance(value, Reward) else value) for name, value in given.items()}
     if "data" in env.argument_names():
         data, model = env.get_attr("data"), env.get_attr("model")
         simulated = "simulated" if model is None else f"simulated by {fingerprint(model)}"
@@ -97,12 +99,11 @@ def _parameters(env: ParameterEnv) -> Arrays:
     for name, value in env._parameters.items():
         if value is None or name == "sampler":
             continue
-        plain = value.rate if type(value) is ProportionalCost else value
-        array = np.array(plain)
+        array = np.array(_plain_cost(value) if isinstance(value, CostModel) else value)
         if array.dtype.kind not in "biufU":
             raise TypeError(
-                f"{name} is {value!r}; expected numbers, text or a ProportionalCost, since a state is made of plain "
-                "arrays: set such a one before get_state()."
+                f"{name} is {value!r}; expected numbers or text, since a state is made of plain arrays: set such a "
+                "one before get_state()."
             )
         arrays[name] = array
     return arrays
@@ -114,7 +115,16 @@ def _checked_parameters(env: ParameterEnv, arrays: Arrays) -> dict[str, Any]:
     if unknown:
         raise ValueError(f"The state has the parameters {unknown}; expected some of {sorted(known)}.")
     values = {name: array if array.ndim else array.item() for name, array in arrays.items()}
+    if isinstance(values.get("cost_model"), str):
+        values["cost_model"] = from_plain(from_text(values["cost_model"], "The cost model of the state"))
     return {name: getattr(type(env), name).check(name, values.get(name)) for name in known}
+
+
+def _plain_cost(model: CostModel) -> Any:
+    """The rate, or rates, of a `ProportionalCost`; of others names and arguments, as text."""
+    if isinstance(model, ProportionalCost):
+        return model.rate
+    return to_text(to_plain(model), "cost_model", "use the cost models of sekai.finance.")
 
 
 # ---- samplers -------------------------------------------------------------------------------------

@@ -144,7 +144,13 @@ class NoTradeBand(FixedWeights):
     def __init__(self, env: Any, weights: Any, half_width: Any = None, *, risk_aversion: float = 1.0) -> None:
         super().__init__(env, weights)
         if half_width is None:
-            rates = parameter(env, "cost_model").rates(len(self.weights))
+            model = parameter(env, "cost_model")
+            if not model.is_proportional:
+                raise ValueError(
+                    f"The cost model of {env} is {model!r}, and the width of the band is known for proportional costs; "
+                    "give half_width."
+                )
+            rates = model.rates(len(self.weights))
             half_width = [
                 no_trade_half_width(w, c, risk_aversion=risk_aversion)
                 for w, c in zip(self.weights, rates.tolist(), strict=True)

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.core import ResetResult, StepResult
-from sekai.envs.finance import checks
+from sekai.envs.finance import checks, pictures
 from sekai.envs.finance.execution import kernel as xk
 from sekai.envs.finance.execution.slots import INFO_KEYS, ExecutionSlots, ParameterBlocks
 from sekai.envs.finance.parameters import Parameter, ParameterEnv
+from sekai.envs.finance.rendering import RENDER_FPS, RENDER_MODES
 from sekai.errors import InvalidAction, ResetRequired
 from sekai.seeding import Seed, check_seed
 from sekai.spaces import Box
@@ -82,7 +83,7 @@ class OptimalExecutionEnv(ParameterEnv):
         volume: shares that the market trades in each step: one number or `n_steps` of them, none negative. It is
             needed by `max_participation`, and without that changes nothing.
         shock_clip: bound of the one-step shocks, in standard deviations; None: none.
-        render_mode: None; this environment does not render.
+        render_mode: None, or "rgb_array": `render` returns a picture of the episode so far, uint8 `(H, W, 3)`.
 
     Attributes:
         initial_inventory, s0, side: as given; they may be set, and act from the next reset on.
@@ -91,7 +92,8 @@ class OptimalExecutionEnv(ParameterEnv):
             that `n_steps` and `total_time` also change how much time an episode under way has left.
     """
 
-    metadata = {"render_modes": [], "finite_horizon": True}  # noqa: RUF012  # gymnasium declares it without ClassVar
+    metadata = {"render_modes": RENDER_MODES, "render_fps": RENDER_FPS, "finite_horizon": True}  # noqa: RUF012  # gymnasium declares it so
+    _picture = pictures.EXECUTION
 
     initial_inventory = Parameter(checks.positive, "Shares to trade; acts at the next reset.")
     s0 = Parameter(checks.positive, "Arrival price; acts at the next reset.")
@@ -125,9 +127,7 @@ class OptimalExecutionEnv(ParameterEnv):
         shock_clip: float | None = None,
         render_mode: str | None = None,
     ) -> None:
-        if render_mode is not None:
-            raise ValueError(f"render_mode is {render_mode!r}; this environment does not render, expected None.")
-        self.render_mode = None
+        self._record_for(render_mode)
         super().__init__(
             initial_inventory=initial_inventory,
             s0=s0,
@@ -224,6 +224,8 @@ class OptimalExecutionEnv(ParameterEnv):
         info = dict.fromkeys(INFO_KEYS, 0.0)
         info["dt"], info["inventory"] = self.dt, self.inventory
         info["execution_price"] = info["mid_price"] = self.price
+        if self._recorder is not None:
+            self._recorder.begin(info)
         return ResetResult(observation[0], info)
 
     def step(self, action: Any) -> StepResult:
@@ -248,6 +250,8 @@ class OptimalExecutionEnv(ParameterEnv):
         terminated = self._terminated.item()
         self._live = not terminated
         info = dict(zip(INFO_KEYS, values, strict=True))
+        if self._recorder is not None:
+            self._recorder.add(info)
         return StepResult(observation[0], reward, terminated, False, info)
 
     def _take(self, action: Any) -> None:

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.core import ResetResult, StepResult
-from sekai.envs.finance import checks
+from sekai.envs.finance import checks, pictures
 from sekai.envs.finance.making import kernel as mk
 from sekai.envs.finance.making.slots import MarketMakingSlots, parameter_block
 from sekai.envs.finance.parameters import Fixed, Parameter, ParameterEnv
+from sekai.envs.finance.rendering import RENDER_FPS, RENDER_MODES
 from sekai.errors import InvalidAction, ResetRequired
 from sekai.seeding import Seed, check_seed
 from sekai.spaces import Box
@@ -56,7 +57,7 @@ class MarketMakingEnv(ParameterEnv):
         max_offset: largest distance of a quote from the mid.
         terminal_penalty: see Reward, at least 0.
         shock_clip: bound of one-step shocks of the mid, in standard deviations; None: none.
-        render_mode: None; this environment does not render.
+        render_mode: None, or "rgb_array": `render` returns a picture of the episode so far, uint8 `(H, W, 3)`.
 
     Attributes:
         s0, sigma, total_time, fill_intensity, fill_decay, fill_model, risk_aversion, order_size, terminal_penalty,
@@ -67,7 +68,8 @@ class MarketMakingEnv(ParameterEnv):
         TypeError, ValueError: an argument that does not fit; the message names it.
     """
 
-    metadata = {"render_modes": [], "finite_horizon": True}  # noqa: RUF012  # gymnasium declares it without ClassVar
+    metadata = {"render_modes": RENDER_MODES, "render_fps": RENDER_FPS, "finite_horizon": True}  # noqa: RUF012  # gymnasium declares it so
+    _picture = pictures.MAKING
 
     s0 = Parameter(checks.positive, "Mid price at the start of an episode; acts at the next reset.")
     sigma = Parameter(checks.not_negative, "Volatility of the mid, per square root of time.")
@@ -101,9 +103,7 @@ class MarketMakingEnv(ParameterEnv):
         self._n_steps = whole_number("n_steps", n_steps, minimum=1)
         self._max_inventory = whole_number("max_inventory", max_inventory, minimum=1)
         self._max_offset = checks.positive("max_offset", max_offset)
-        if render_mode is not None:
-            raise ValueError(f"render_mode is {render_mode!r}; this environment does not render, expected None.")
-        self.render_mode = None
+        self._record_for(render_mode)
         super().__init__(
             s0=s0,
             sigma=sigma,
@@ -240,6 +240,8 @@ class MarketMakingEnv(ParameterEnv):
             "spread_pnl": 0.0,
             "inventory_pnl": 0.0,
         }
+        if self._recorder is not None:
+            self._recorder.begin(info)
         return ResetResult(observation[0], info)
 
     def step(self, action: Any) -> StepResult:
@@ -270,6 +272,8 @@ class MarketMakingEnv(ParameterEnv):
             "spread_pnl": spread,
             "inventory_pnl": carried,
         }
+        if self._recorder is not None:
+            self._recorder.add(info)
         return StepResult(observations[0], reward, terminated, truncated, info)
 
     def _checked(self, action: Any) -> NDArray[np.float32]:

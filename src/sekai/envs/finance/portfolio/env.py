@@ -8,17 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.core import ResetResult, StepResult
-from sekai.envs.finance import checks
+from sekai.envs.finance import checks, pictures
 from sekai.envs.finance.market import check_model, check_unused
 from sekai.envs.finance.parameters import Fixed, Parameter, ParameterEnv
 from sekai.envs.finance.portfolio import kernel as pk
 from sekai.envs.finance.portfolio.slots import PortfolioSlots, parameter_blocks
+from sekai.envs.finance.rendering import RENDER_FPS, RENDER_MODES
 from sekai.envs.finance.windows import count_windows, history, sampled_rows, share_history, start_row
 from sekai.errors import InvalidAction, ResetRequired
 from sekai.finance.assets import correlations, per_asset
-from sekai.finance.costs import as_cost_model, choose_cost_model
+from sekai.finance.costs import ProportionalCost, as_cost_model, choose_cost_model
 from sekai.finance.data import MarketData
 from sekai.finance.models import PriceModel
+from sekai.finance.rewards import Reward, as_reward
 from sekai.finance.samplers import RandomStart, as_sampler
 from sekai.seeding import Seed, check_seed
 from sekai.spaces import Box, Dict
@@ -43,7 +45,7 @@ class PortfolioEnv(ParameterEnv):
     - Action: float32 `(n_assets + 1,)` in `[0, 1]`, target weights with cash last, each divided by their sum: weights
       that sum to 1 are taken as they are. All of them 0 is all cash. With `allow_short`: `(n_assets,)` in `[-1, 1]`,
       divided by the sum of their sizes where that is above 1; cash is the rest, proceeds of short sales included.
-    - Reward: log growth of equity over the step, cost included. Rewards add up to
+    - Reward: log growth of equity over the step, cost included, or what `reward` says. Log growths add up to
       `ln(equity at the end / equity at the start)`.
     - End: the last row of the window truncates; nothing is liquidated. Equity at or below
       `max(ruin_fraction, 1e-8)` of the start terminates; equity below 1e-8 counts as 1e-8 in that last reward and
@@ -65,26 +67,31 @@ class PortfolioEnv(ParameterEnv):
         episode_length: steps of an episode, at least 1.
         lookback: rows of returns in the observation, at least 1.
         transaction_cost: shorthand for a proportional `cost_model`; by default 1e-3 of the value traded.
-        cost_model: a rate below 1, one for each asset, or a `ProportionalCost`.
+        cost_model: a rate below 1, one for each asset, or a `CostModel` of `sekai.finance`, such as
+            `ProportionalCost(5e-4) + FixedCost(1e-6)`.
         allow_short: whether assets can be sold short, see Action.
         mu: drift of the simulated prices, per year; by default 0.06. One number, or one for each asset.
         sigma: their volatility, per square root of a year; by default from 0.15 to 0.35 in equal steps.
         corr: their correlations: a matrix `(n_assets, n_assets)`, or one number for every pair; None: none.
         dt: length of a bar in years, by default 1/252.
         model: a `PriceModel` to simulate instead; `mu`, `sigma`, `corr` and `shock_clip` are then left out.
+        reward: a `sekai.finance.Reward`, or "log" (the default), "simple", "pnl", "mean_variance",
+            "differential_sharpe" or "drawdown". What it remembers of an episode belongs to it: it cannot be set later.
         sampler: which windows of a history to run through: "random", "sequential" or an `EpisodeSampler`.
         capital: value of the portfolio at the start.
         shock_clip: bound of the simulated one-step shock of an asset, in its standard deviations; None: none.
         ruin_fraction: in `[0, 1)`, see End.
-        render_mode: None; this environment does not render.
+        render_mode: None, or "rgb_array": `render` returns a picture of the episode so far, uint8 `(H, W, 3)`.
 
     Attributes:
         cost_model, mu, sigma, corr, dt, capital, shock_clip, ruin_fraction, sampler: as given; they may be set, and
             act from the next step (`sampler`: reset) on.
-        n_assets, lookback, episode_length, allow_short, prices, data, model, transaction_cost: as given; read-only.
+        n_assets, lookback, episode_length, allow_short, prices, data, model, reward, transaction_cost: as given;
+            read-only.
     """
 
-    metadata = {"render_modes": []}  # noqa: RUF012  # gymnasium declares it without ClassVar
+    metadata = {"render_modes": RENDER_MODES, "render_fps": RENDER_FPS}  # noqa: RUF012  # gymnasium declares it so
+    _picture = pictures.PORTFOLIO
     _kept = ("_live", "_first_row")
 
     mu = Parameter(per_asset(checks.finite), "Drift of the simulated prices, per year.")
@@ -113,6 +120,7 @@ class PortfolioEnv(ParameterEnv):
         corr: Any = None,
         dt: float | None = None,
         model: PriceModel | None = None,
+        reward: Any = None,
         sampler: Any = "random",
         capital: float = 1e6,
         shock_clip: float | None = None,
@@ -124,12 +132,11 @@ class PortfolioEnv(ParameterEnv):
         self._n_assets = _count_assets(n_assets, self._data, self._model)
         self._episode_length = whole_number("episode_length", episode_length, minimum=1)
         self._lookback = whole_number("lookback", lookback, minimum=1)
+        self._reward = as_reward(reward)
         if not isinstance(allow_short, (bool, np.bool_)):
             raise TypeError(f"allow_short is {allow_short!r}; expected True or False.")
         self._allow_short = bool(allow_short)
-        if render_mode is not None:
-            raise ValueError(f"render_mode is {render_mode!r}; this environment does not render, expected None.")
-        self.render_mode = None
+        self._record_for(render_mode)
         self._num_windows = 0
         if self._data is not None:
             self._num_windows = count_windows(self._data, self._lookback, self._episode_length)
@@ -152,7 +159,7 @@ class PortfolioEnv(ParameterEnv):
             {"returns": Box(-np.inf, np.inf, (self._lookback, n), np.float32), "weights": Box(*bounds, (n + 1,))}
         )
         self._slots: PortfolioSlots = PortfolioSlots(
-            1, self._data, self._model, n, self._lookback, self._episode_length
+            1, self._data, self._model, n, self._lookback, self._episode_length, self._reward
         )
         self._first_row = self._lookback
         self._live = False
@@ -196,6 +203,11 @@ class PortfolioEnv(ParameterEnv):
         return self._model
 
     @Fixed
+    def reward(self) -> Reward:
+        """What a step is worth."""
+        return self._reward
+
+    @Fixed
     def n_assets(self) -> int:
         """How many risky assets there are."""
         return self._n_assets
@@ -216,10 +228,12 @@ class PortfolioEnv(ParameterEnv):
         return self._allow_short
 
     @property
-    def transaction_cost(self) -> float | tuple[float, ...]:
-        """Rate of the cost model, or rates, read-only."""
-        rate: float | tuple[float, ...] = self.cost_model.rate
-        return rate
+    def transaction_cost(self) -> float | tuple[float, ...] | None:
+        """Rate of the cost model, or rates, read-only; None where it has more than a rate."""
+        model = self.cost_model
+        if isinstance(model, ProportionalCost):
+            return model.rate
+        return tuple(model.rates(self._n_assets).tolist()) if model.is_proportional else None
 
     @transaction_cost.setter
     def transaction_cost(self, value: Any) -> None:
@@ -293,6 +307,8 @@ class PortfolioEnv(ParameterEnv):
             "cost": 0.0,
             "asset_returns": np.zeros(self._n_assets),
         }
+        if self._recorder is not None:
+            self._recorder.begin(info)
         return ResetResult({name: rows[0] for name, rows in seen.items()}, info)
 
     def step(self, action: Any) -> StepResult:
@@ -306,11 +322,15 @@ class PortfolioEnv(ParameterEnv):
             raise ResetRequired("The episode has not begun, or has ended: call reset() before step().")
         slots = self._slots
         self._take(action)
+        before = None if slots.rewards.is_log else slots.before()
         weights, asset_returns, seen = slots.advance(
             self._action, self._frozen, self._blocks, self.rng, self._out, self._flags
         )
         (reward,), (equity,), (value,), (turnover,), (cost,), (dt,) = self._out.tolist()
         (terminated,), (truncated,) = self._flags.tolist()
+        if before is not None:
+            out, ruined = self._out.copy(), self._flags[0].copy()
+            (reward,) = slots.reward(before, out, weights, ruined, self._parameters).tolist()
         self._live = not (terminated or truncated)
         info = {
             "timestamp": self.timestamp,
@@ -323,6 +343,8 @@ class PortfolioEnv(ParameterEnv):
             "asset_returns": asset_returns[0],
         }
         observation = {"returns": seen["returns"][0], "weights": seen["weights"][0]}
+        if self._recorder is not None:
+            self._recorder.add(info)
         return StepResult(observation, reward, terminated, truncated, info)
 
     def _take(self, action: Any) -> None:

@@ -41,14 +41,17 @@ import numpy as np
 from sekai.core.kernels import kernel
 
 # params
-RUIN, CLIP, DT, CAPITAL, SHORT, GIVEN, PARAMS = range(7)
+RUIN, CLIP, DT, CAPITAL, SHORT, GIVEN, PROPORTIONAL, PARAMS = range(8)
 # assets
-RATE, DRIFT, VOLATILITY, FACTOR = range(4)
+RATE, FEE, IMPACT, DRIFT, VOLATILITY, FACTOR = range(6)
 # clock
 ROW, LAST_ROW, HEAD, CLOCK_ROWS = range(4)
 # out
 REWARD, OUT_EQUITY, VALUE, TURNOVER, COST, OUT_DT, OUT_ROWS = range(7)
 
+# Of the equity: a distance to the target that is no trade, and pays no fee. Weights that were observed and handed back
+# as an action are 1.2e-7 of themselves away, by two roundings to float32.
+NO_TRADE = 2.5e-7
 FLOOR = 1e-8  # of the equity at the start: what is left counts as nothing, and the log reward stops here
 STEEPEST = 700.0  # log return: the exponential of a larger one leaves the range of floats at 709
 
@@ -152,6 +155,69 @@ def trade(held: Any, targets: Any, rates: Any, turnover: Any, cost: Any) -> None
             size = abs(left[i] * w[i] - h[i])
             turnover[i] += size
             cost[i] += rate * size
+
+
+@kernel
+def trade_all(equities: Any, held: Any, targets: Any, assets: Any, turnover: Any, cost: Any) -> None:
+    """`trade` for costs with fees and impact: `m = 1 - sum c_j(|m w_j - h_j|)`, `c_j(x) = fee_j + r_j x + k_j x^(3/2)`.
+
+    Fees and impact are in units of the equity at the start; of an equity `E` they are `fee / E` and `impact sqrt(E)`.
+    An asset that is neither held nor wanted pays no fee, every other one does, unless all weights are within
+    `NO_TRADE` of their targets: then nothing is traded and the targets become the weights held. The right side less
+    the left is concave in `m`, so that Newton's method from 1 comes down to the root.
+
+    Args:
+        equities: `E`, `(N,)`.
+        held, targets, turnover, cost: as for `trade`.
+        assets: see the module.
+    """
+    n = assets.shape[1]
+    for i in range(equities.shape[0]):
+        equity = equities[i]
+        moves = False
+        fees = 0.0
+        leaving = 0.0
+        for j in range(n):
+            moves |= abs(targets[j, i] - held[j, i]) > NO_TRADE
+            if targets[j, i] != 0.0 or held[j, i] != 0.0:
+                fees += assets[FEE, j] / equity
+            if held[j, i] != 0.0:
+                leaving += assets[FEE, j] / equity
+        turnover[i] = 0.0
+        cost[i] = 0.0
+        if not moves:
+            for j in range(n + 1):
+                targets[j, i] = held[j, i]
+            continue
+        scale = math.sqrt(equity)
+        left = 1.0
+        for _ in range(100):  # about six are needed
+            above = left - 1.0 + fees
+            slope = 1.0
+            for j in range(n):
+                away = left * targets[j, i] - held[j, i]
+                size = abs(away)
+                root = assets[IMPACT, j] * scale * math.sqrt(size)
+                above += (assets[RATE, j] + root) * size
+                side = targets[j, i] if away > 0.0 else -targets[j, i]
+                slope += side * (assets[RATE, j] + 1.5 * root)
+            lower = left - above / slope if slope > 0.0 else 0.0
+            if not lower < left:
+                break
+            left = lower
+            if left <= 0.0:
+                break
+        if left <= 0.0:
+            left = 0.0
+            fees = leaving
+            for j in range(n):
+                targets[j, i] = 0.0
+            targets[n, i] = 1.0
+        cost[i] = fees
+        for j in range(n):
+            size = abs(left * targets[j, i] - held[j, i])
+            turnover[i] += size
+            cost[i] += (assets[RATE, j] + assets[IMPACT, j] * scale * math.sqrt(size)) * size
 
 
 @kernel
@@ -358,7 +424,10 @@ def advance(
         look_up(prices, moves, rows, growth)
 
     aim(actions[lo:hi], params[SHORT] != 0.0, targets)
-    trade(held, targets, assets[RATE], turnover, cost)
+    if params[PROPORTIONAL] != 0.0:
+        trade(held, targets, assets[RATE], turnover, cost)
+    else:
+        trade_all(equity, held, targets, assets, turnover, cost)
     hold(equity, cost, growth, targets, new_equity)
     take_over(moves, equity, held, targets, reward, new_equity, turnover, cost)
     if not whole:

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from sekai.envs.finance.market import Market
 from sekai.envs.finance.portfolio import kernel as pk
+from sekai.envs.finance.rewarding import SlotRewards
 from sekai.envs.finance.threads import Threads
 from sekai.envs.finance.windows import check_clock
 from sekai.finance.assets import factor, spread
 from sekai.finance.data import MarketData
 from sekai.finance.models import PriceModel
+from sekai.finance.rewards import Outcome, Reward
 
 FEWEST = 512  # slots a thread; see `Threads`
 
@@ -37,7 +39,7 @@ def parameter_blocks(parameters: Mapping[str, Any], n_assets: int, allow_short: 
     """
     dt = parameters["dt"]
     mu, sigma = (spread(name, parameters[name], n_assets) for name in ("mu", "sigma"))
-    rates = parameters["cost_model"].rates(n_assets)
+    rates, fees, impacts = parameters["cost_model"].coefficients(n_assets)
     if not rates.max() < 1:
         raise ValueError(
             f"cost_model has the rate {rates.max()}; expected less than 1, or no trade could pay its cost."
@@ -49,8 +51,9 @@ def parameter_blocks(parameters: Mapping[str, Any], n_assets: int, allow_short: 
     params[pk.CAPITAL] = parameters["capital"]
     params[pk.SHORT] = allow_short
     params[pk.GIVEN] = given
+    params[pk.PROPORTIONAL] = not (fees.any() or impacts.any())
     assets = np.empty((pk.FACTOR + n_assets, n_assets))
-    assets[pk.RATE] = rates
+    assets[pk.RATE], assets[pk.FEE], assets[pk.IMPACT] = rates, fees, impacts
     with np.errstate(over="ignore", invalid="ignore"):
         assets[pk.DRIFT] = (mu - 0.5 * sigma * sigma) * dt
         assets[pk.VOLATILITY] = sigma * math.sqrt(dt)
@@ -70,6 +73,7 @@ class PortfolioSlots:
         n_assets: risky assets, `n`.
         lookback: rows of returns in an observation, `L`.
         episode_length: steps of an episode.
+        reward: what a step is worth.
 
     Attributes:
         every: int64 `(N,)`, the indices of all slots.
@@ -77,6 +81,7 @@ class PortfolioSlots:
         simulated: whether there is no history.
         threads: what a call runs on.
         shape: `(L, n)`.
+        rewards: the reward, and what it remembers.
     """
 
     def __init__(
@@ -87,6 +92,7 @@ class PortfolioSlots:
         n_assets: int,
         lookback: int,
         episode_length: int,
+        reward: Reward,
     ) -> None:
         self.episode_length = episode_length
         self.simulated = data is None
@@ -97,6 +103,7 @@ class PortfolioSlots:
         self.equity = np.zeros(num_slots)
         self.weights = np.zeros((n_assets + 1, num_slots))
         self.clock = np.zeros((pk.CLOCK_ROWS, num_slots), np.int64)
+        self.rewards = SlotRewards(reward, num_slots)
         self._market = None if model is None else Market(model, num_slots)
         # shocks of a step and the growth of the prices, overwritten by the next
         self._draws, self._factors = np.empty((2, num_slots if data is None else 0, n_assets))
@@ -111,7 +118,8 @@ class PortfolioSlots:
         rings = {"returns": self.returns} if self.simulated else {}
         if self._market is not None:
             rings.update(self._market.arrays())
-        return {"equity": self.equity, "weights": self.weights, "clock": self.clock, **rings}
+        own = {"equity": self.equity, "weights": self.weights, "clock": self.clock}
+        return {**own, **rings, **self.rewards.arrays()}
 
     def check(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Raise for arrays like those of `arrays()` with which a kernel would read what is not there."""
@@ -122,6 +130,7 @@ class PortfolioSlots:
     def start(self, indices: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
         """Begin episodes on the history, at `rows`."""
         pk.begin.compiled(indices, rows, self.episode_length, self.equity, self.weights, self.clock)
+        self.rewards.begin(indices)
 
     def start_simulated(
         self, indices: NDArray[np.int64], rng: np.random.Generator, blocks: Blocks, running: NDArray[np.bool_]
@@ -142,6 +151,7 @@ class PortfolioSlots:
         pk.begin_simulated.compiled(
             indices, shocks, head, self.episode_length, *blocks, self.returns, self.equity, self.weights, self.clock
         )
+        self.rewards.begin(indices)
 
     def new_observations(self) -> dict[str, NDArray[np.float32]]:
         """Memory for the observations of all slots."""
@@ -214,6 +224,40 @@ class PortfolioSlots:
             seen["weights"],
         )
         return weights.T, asset_returns.T, seen
+
+    def before(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Equity and row of each slot, for `reward` after the step."""
+        return self.equity.copy(), self.clock[pk.ROW].copy()
+
+    def reward(
+        self,
+        before: tuple[NDArray[np.float64], NDArray[np.int64]],
+        out: NDArray[np.float64],
+        weights: NDArray[np.float64],
+        terminated: NDArray[np.bool_],
+        parameters: Mapping[str, Any],
+    ) -> NDArray[np.float64]:
+        """What the step just taken is worth, a new array `(N,)`.
+
+        Args:
+            before: what `before` returned before it.
+            out: what the kernel reports, `(OUT_ROWS, N)`.
+            weights, terminated: likewise.
+            parameters: by name.
+        """
+        equity, row = before
+        outcome = Outcome(
+            equity_before=equity,
+            equity=out[pk.OUT_EQUITY],
+            log_growth=out[pk.REWARD],
+            cost=out[pk.COST],
+            turnover=out[pk.TURNOVER],
+            weights=weights,
+            terminated=terminated,
+            dt=parameters["dt"],
+            capital=parameters["capital"],
+        )
+        return self.rewards.compute(outcome, self.clock[pk.ROW] != row)
 
     @property
     def timestamp(self) -> NDArray[Any]:

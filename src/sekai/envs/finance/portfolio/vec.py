@@ -26,8 +26,8 @@ class PortfolioVecEnv(FinanceVecEnv):
     Args:
         num_envs: number of slots, `N`.
         prices, data, n_assets, episode_length, lookback, transaction_cost, cost_model, allow_short, mu, sigma, corr,
-            dt, model, sampler, capital, shock_clip, ruin_fraction, render_mode: as for `PortfolioEnv`. Every slot gets
-            `sampler.spawn()`.
+            dt, model, reward, sampler, capital, shock_clip, ruin_fraction, render_mode: as for `PortfolioEnv`. Every
+            slot gets `sampler.spawn()`.
         num_threads: threads that a call may use, an int of at least 1 or `"auto"` for the usable cores; see the
             attribute.
         max_episode_steps: truncate episodes after so many steps as well.
@@ -59,6 +59,7 @@ class PortfolioVecEnv(FinanceVecEnv):
         corr: Any = None,
         dt: float | None = None,
         model: PriceModel | None = None,
+        reward: Any = None,
         sampler: Any = "random",
         capital: float = 1e6,
         shock_clip: float | None = None,
@@ -83,6 +84,7 @@ class PortfolioVecEnv(FinanceVecEnv):
             corr=corr,
             dt=dt,
             model=model,
+            reward=reward,
             sampler=sampler,
             capital=capital,
             shock_clip=shock_clip,
@@ -103,6 +105,7 @@ class PortfolioVecEnv(FinanceVecEnv):
             template.n_assets,
             template.lookback,
             template.episode_length,
+            template.reward,
         )
         self._ready: dict[str, NDArray[np.float32]] | None = None  # observations of the current state, until taken
         self.num_threads = num_threads
@@ -167,11 +170,14 @@ class PortfolioVecEnv(FinanceVecEnv):
         slots, template, n = self._slots, self._template, self.num_envs
         out = np.empty((pk.OUT_ROWS, n))
         flags = np.empty((2, n), bool)
+        before = None if slots.rewards.is_log else slots.before()
         weights, asset_returns, self._ready = slots.advance(
             actions, self.frozen, template._blocks, self.rng, out, flags
         )
         rewards, equity, value, turnover, cost, dt = out
         terminated, truncated = flags
+        if before is not None:
+            rewards = slots.reward(before, out, weights, terminated, template._parameters)
         infos = {
             "timestamp": slots.timestamp,
             "dt": dt,

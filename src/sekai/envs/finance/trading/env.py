@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.core import ResetResult, StepResult
-from sekai.envs.finance import checks
+from sekai.envs.finance import checks, pictures
 from sekai.envs.finance.market import check_model, check_unused
 from sekai.envs.finance.parameters import Fixed, Parameter, ParameterEnv
+from sekai.envs.finance.rendering import RENDER_FPS, RENDER_MODES
 from sekai.envs.finance.trading import kernel as tk
 from sekai.envs.finance.trading.slots import EXECUTIONS, TradingSlots, parameter_block, price_error
 from sekai.envs.finance.windows import count_windows, history, sampled_rows, share_history, start_row
@@ -19,6 +20,7 @@ from sekai.errors import InvalidAction, ResetRequired
 from sekai.finance.costs import as_cost_model, choose_cost_model
 from sekai.finance.data import MarketData
 from sekai.finance.models import PriceModel
+from sekai.finance.rewards import Reward, as_reward
 from sekai.finance.samplers import RandomStart, as_sampler
 from sekai.seeding import Seed, check_seed
 from sekai.spaces import Box, Discrete
@@ -44,8 +46,8 @@ class TradingEnv(ParameterEnv):
     - Observation: float32 `(lookback + 1,)`: the last `lookback` log returns, oldest first, the newest the one into
       row `t`; then the current exposure, drifted since the last trade.
     - Action: `Discrete(len(positions))`, the place of the target in `positions`.
-    - Reward: log growth of equity over the step, cost and interest included. Rewards add up to
-      `ln(equity at the end / equity at the start)`.
+    - Reward: log growth of equity over the step, cost and interest included, or what `reward` says. Log growths add
+      up to `ln(equity at the end / equity at the start)`.
     - End: the last row of the window truncates; nothing is liquidated. Equity at or below
       `max(ruin_fraction, 1e-8)` of the start terminates; equity below 1e-8 counts as 1e-8 in that last reward and
       in the last exposure. Both flags are true when ruin falls on the last row.
@@ -66,13 +68,17 @@ class TradingEnv(ParameterEnv):
         lookback: returns in the observation, at least 1.
         positions: target exposures: 1 is all of the equity, -1 short by as much, 2 leveraged twice.
         transaction_cost: shorthand for a proportional `cost_model`; by default 1e-3 of the value traded.
-        cost_model: a rate or a `ProportionalCost`. Rate times largest exposure must stay below 1.
+        cost_model: a rate, or a `CostModel` of `sekai.finance`, such as `ProportionalCost(5e-4) + FixedCost(1e-6)`.
+            Rate times largest exposure must stay below 1.
         mu: drift of the simulated price, per year.
         sigma: its volatility, per square root of a year.
         dt: length of a bar in years, by default 1/252; interest accrues over it.
         s0: the simulated price at row 0.
         model: a `PriceModel` of one asset to simulate instead; `mu`, `sigma` and `shock_clip` are then left out.
+        reward: a `sekai.finance.Reward`, or "log" (the default), "simple", "pnl", "mean_variance",
+            "differential_sharpe" or "drawdown". What it remembers of an episode belongs to it: it cannot be set later.
         sampler: which windows of a history to run through: "random", "sequential" or an `EpisodeSampler`.
+        capital: what the equity at the start is worth, in money; profit and loss are counted in it.
         shock_clip: bound of simulated one-step shocks, in standard deviations; None: none.
         ruin_fraction: in `[0, 1)`, see End.
         execution: "close", "next_open" (the history is a `MarketData` with the field "open") or "next_close". Interest
@@ -82,16 +88,17 @@ class TradingEnv(ParameterEnv):
         borrow_rate: paid per year on the value of shares sold short.
         margin_rate: paid per year on borrowed cash.
         cash_rate: earned per year on own cash (proceeds of short sales earn nothing).
-        render_mode: None; this environment does not render.
+        render_mode: None, or "rgb_array": `render` returns a picture of the episode so far, uint8 `(H, W, 3)`.
 
     Attributes:
         cost_model, mu, sigma, positions, dt, s0, shock_clip, ruin_fraction, rebalance, borrow_rate, margin_rate,
-            cash_rate, sampler: as given; they may be set, and act from the next step (`s0` and `sampler`: reset)
-            on. `positions` keeps its length.
-        lookback, episode_length, prices, data, model, transaction_cost, execution: as given; read-only.
+            cash_rate, capital, sampler: as given; they may be set, and act from the next step (`s0` and `sampler`:
+            reset) on. `positions` keeps its length.
+        lookback, episode_length, prices, data, model, reward, transaction_cost, execution: as given; read-only.
     """
 
-    metadata = {"render_modes": []}  # noqa: RUF012  # gymnasium declares it without ClassVar
+    metadata = {"render_modes": RENDER_MODES, "render_fps": RENDER_FPS}  # noqa: RUF012  # gymnasium declares it so
+    _picture = pictures.TRADING
     _kept = ("_live", "_first_row")
 
     mu = Parameter(checks.finite, "Drift of the simulated price, per year.")
@@ -106,6 +113,7 @@ class TradingEnv(ParameterEnv):
     borrow_rate = Parameter(checks.finite, "Paid per year on the value of shares sold short.")
     margin_rate = Parameter(checks.finite, "Paid per year on borrowed cash.")
     cash_rate = Parameter(checks.finite, "Earned per year on own cash.")
+    capital = Parameter(checks.positive, "What the equity at the start is worth, in money.")
     sampler = Parameter(lambda _, value: as_sampler(value), "Which windows to run through; acts at the next reset.")
 
     def __init__(
@@ -123,7 +131,9 @@ class TradingEnv(ParameterEnv):
         dt: float | None = None,
         s0: float = 100.0,
         model: PriceModel | None = None,
+        reward: Any = None,
         sampler: Any = "random",
+        capital: float = 1e6,
         shock_clip: float | None = None,
         ruin_fraction: float = 0.0,
         execution: str = "close",
@@ -138,9 +148,8 @@ class TradingEnv(ParameterEnv):
         self._episode_length = whole_number("episode_length", episode_length, minimum=1)
         self._lookback = whole_number("lookback", lookback, minimum=1)
         self._execution = _check_execution(execution, self._data)
-        if render_mode is not None:
-            raise ValueError(f"render_mode is {render_mode!r}; this environment does not render, expected None.")
-        self.render_mode = None
+        self._reward = as_reward(reward)
+        self._record_for(render_mode)
         self._num_windows = 0
         if self._data is not None:
             self._num_windows = count_windows(self._data, self._lookback, self._episode_length)
@@ -157,12 +166,13 @@ class TradingEnv(ParameterEnv):
             borrow_rate=borrow_rate,
             margin_rate=margin_rate,
             cash_rate=cash_rate,
+            capital=capital,
             sampler=sampler,
         )
         self.observation_space = Box(-np.inf, np.inf, (self._lookback + 1,), np.float32)
         self.action_space = Discrete(len(self.positions))
         self._slots: TradingSlots = TradingSlots(
-            1, self._data, self._model, self._execution, self._lookback, self._episode_length
+            1, self._data, self._model, self._execution, self._lookback, self._episode_length, self._reward
         )
         self._first_row = self._lookback
         self._live = False
@@ -204,6 +214,11 @@ class TradingEnv(ParameterEnv):
         return self._model
 
     @Fixed
+    def reward(self) -> Reward:
+        """What a step is worth."""
+        return self._reward
+
+    @Fixed
     def lookback(self) -> int:
         """Returns in the observation."""
         return self._lookback
@@ -214,9 +229,9 @@ class TradingEnv(ParameterEnv):
         return self._episode_length
 
     @property
-    def transaction_cost(self) -> float:
-        """Rate of the cost model, read-only."""
-        return float(self.cost_model.rates(1)[0])
+    def transaction_cost(self) -> float | None:
+        """Rate of the cost model, read-only; None where it has more than a rate."""
+        return float(self.cost_model.rates(1)[0]) if self.cost_model.is_proportional else None
 
     @transaction_cost.setter
     def transaction_cost(self, value: Any) -> None:
@@ -303,6 +318,8 @@ class TradingEnv(ParameterEnv):
             "turnover": 0.0,
             "carry": 0.0,
         }
+        if self._recorder is not None:
+            self._recorder.begin(info)
         return ResetResult(observation[0], info)
 
     def step(self, action: Any) -> StepResult:
@@ -318,6 +335,7 @@ class TradingEnv(ParameterEnv):
         self._action[0] = self._checked(action)
         shocks = slots.draw(self.rng, self._frozen, self._block)
         observation = np.empty((1, self._lookback + 1), np.float32)
+        before = None if slots.rewards.is_log else slots.before()
         bad = tk.advance.compiled(
             slots.every,
             self._action,
@@ -339,6 +357,8 @@ class TradingEnv(ParameterEnv):
             self._out.tolist()
         )
         (terminated,), (truncated,) = self._flags.tolist()
+        if before is not None:
+            (reward,) = slots.reward(before, self._out.copy(), self._flags[0].copy(), self._parameters).tolist()
         self._live = not (terminated or truncated)
         info = {
             "timestamp": self.timestamp,
@@ -351,6 +371,8 @@ class TradingEnv(ParameterEnv):
             "turnover": turnover,
             "carry": carry,
         }
+        if self._recorder is not None:
+            self._recorder.add(info)
         return StepResult(observation[0], reward, terminated, truncated, info)
 
     def _checked(self, action: Any) -> int:

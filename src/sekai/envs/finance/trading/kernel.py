@@ -4,7 +4,7 @@ Letters: `N` slots, `L` lookback, `A` target exposures, `T` rows of a history. A
 the start of the episode, so that equity begins at 1. Exposure is the value held over equity: 1 is all of it, -1 is
 short by as much. A slot is at row `t` with price `p`, cash `B` and `h` shares (signed): equity `E = B + h p`. A step
 
-1. trades at `p`, so that the exposure *after the cost* is the target (`retarget`),
+1. trades at `p`, so that the exposure *after the cost* is the target (`trade_to`),
 2. accrues interest over the bar (`accrue`),
 3. moves to row `t + 1` with price `p'`: `E' = B' + h' p'`.
 
@@ -40,7 +40,7 @@ from sekai.core.kernels import kernel
 
 # params
 RATE, CASH_YIELD, MARGIN_YIELD, BORROW_YIELD, RUIN, DRIFT, VOLATILITY, CLIP, ON_CHANGE = range(9)
-DT, START_PRICE, GIVEN, FILL, LEVELS = range(9, 14)
+DT, START_PRICE, GIVEN, FILL, FEE, IMPACT, LEVELS = range(9, 16)
 # values of params[FILL]
 CLOSE, NEXT_OPEN, NEXT_CLOSE = range(3)
 # state
@@ -50,6 +50,7 @@ ROW, LAST_ROW, HEAD, CLOCK_ROWS = range(4)
 # out
 REWARD, OUT_EQUITY, OUT_EXPOSURE, OUT_PRICE, ASSET_RETURN, COST, TURNOVER, CARRY, OUT_DT, OUT_ROWS = range(10)
 
+NO_TRADE = 1e-10  # of the equity: what rounding leaves of a holding that is on target is no trade, and pays no fee
 FLOOR = 1e-8  # of the equity at the start: what is left counts as nothing, and the log reward stops here
 
 
@@ -78,6 +79,52 @@ def retarget(equity: float, value: float, target: float, rate: float) -> Any:
         cost = rate * abs(trade)
         target = 0.0
     return trade, cost, equity - cost, target
+
+
+@kernel
+def trade_to(equity: float, value: float, target: float, rate: float, fee: float, impact: float) -> Any:
+    """`retarget` for a cost of `fee [D != 0] + c |D| + impact |D|^(3/2)`.
+
+    With the fee paid, `g = a (E - fee) - v` has the sign of the trade, and its size solves
+    `x + s (c x + impact x^(3/2)) = |g|`, where `s = a sgn(g)`. For `s >= 0` the left side is convex, and Newton's
+    method comes down from its root without impact; for `s < 0` it is concave, and comes up. Where it has no root, the
+    cost takes more than the trade brings, and what is held, if anything, is closed as where the cost takes all equity.
+    A holding within `NO_TRADE` of its target is left alone.
+
+    Args:
+        equity, value, target, rate: as for `retarget`.
+        fee, impact: of any trade, and of one of size 1, in the unit of the equity.
+
+    Returns:
+        as `retarget`; the trade is 0 where none is needed.
+    """
+    if fee == 0.0 and impact == 0.0:
+        return retarget(equity, value, target, rate)
+    if abs(target * equity - value) <= NO_TRADE * equity:
+        return 0.0, 0.0, equity, value / equity
+    gap = target * (equity - fee) - value
+    sign = 1.0 if gap > 0.0 else -1.0
+    pull = target * sign
+    size = abs(gap) / (1.0 + pull * rate)
+    solved = True
+    for _ in range(100):  # about six are needed
+        root = math.sqrt(size)
+        slope = 1.0 + pull * (rate + 1.5 * impact * root)
+        solved = slope > 0.0
+        if not solved:
+            break
+        step = (size + pull * (rate + impact * root) * size - abs(gap)) / slope
+        size -= step
+        if abs(step) <= 1e-16 * size or size <= 0.0:
+            break
+    size = max(size, 0.0)
+    cost = fee + (rate + impact * math.sqrt(size)) * size
+    if not solved or equity - cost <= 0.0:
+        size = abs(value)
+        sign = -1.0 if value > 0.0 else 1.0
+        cost = (fee if size > 0.0 else 0.0) + (rate + impact * math.sqrt(size)) * size
+        target = 0.0
+    return sign * size, cost, equity - cost, target
 
 
 @kernel
@@ -191,6 +238,7 @@ def move(
     slots = actions.shape[0]
     lookback = observations.shape[1] - 1
     simulated = shocks.shape[0] > 0
+    proportional = params[FEE] == 0.0 and params[IMPACT] == 0.0
     if simulated:
         prices, returns = prices[lo:], returns[lo * 2 * lookback : hi * 2 * lookback]
     every, actions, frozen = every[: hi - lo], actions[lo:hi], frozen[lo:hi]
@@ -241,8 +289,14 @@ def move(
             invested = cash + shares * fill
             ruined = invested <= params[RUIN]
         if not ruined and (params[ON_CHANGE] == 0.0 or target != state[TARGET, i]):
-            trade, cost, invested, exposure = retarget(invested, shares * fill, target, params[RATE])
-            held = exposure * invested
+            if proportional:
+                trade, cost, invested, exposure = retarget(invested, shares * fill, target, params[RATE])
+                held = exposure * invested
+            else:
+                trade, cost, invested, exposure = trade_to(
+                    invested, shares * fill, target, params[RATE], params[FEE], params[IMPACT]
+                )
+                held = exposure * invested
             shares = held / fill
             cash = invested - held
         if params[FILL] != NEXT_CLOSE and not ruined:

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from sekai.envs.finance.blocks import row_length
 from sekai.envs.finance.market import Market
+from sekai.envs.finance.rewarding import SlotRewards
 from sekai.envs.finance.threads import Threads
 from sekai.envs.finance.trading import kernel as tk
 from sekai.envs.finance.windows import check_clock
 from sekai.finance.data import MarketData
 from sekai.finance.models import PriceModel
+from sekai.finance.rewards import Outcome, Reward
 
 FEWEST = 2048  # slots a thread; see `Threads`
 NO_SHOCKS = np.empty(0)
@@ -37,7 +39,7 @@ def parameter_block(parameters: Mapping[str, Any], *, given: bool, execution: st
         ValueError: the cost rate times the largest exposure is not below 1, so that no trade reaches the target.
     """
     positions, dt, sigma = parameters["positions"], parameters["dt"], parameters["sigma"]
-    (rate,) = parameters["cost_model"].rates(1)
+    (rate,), (fee,), (impact,) = parameters["cost_model"].coefficients(1)
     largest = max(map(abs, positions))
     if not rate * largest < 1:
         raise ValueError(
@@ -45,7 +47,7 @@ def parameter_block(parameters: Mapping[str, Any], *, given: bool, execution: st
             "than 1, or no trade could pay its cost: lower one of them."
         )
     block = np.empty(tk.LEVELS + len(positions))
-    block[tk.RATE] = rate
+    block[tk.RATE], block[tk.FEE], block[tk.IMPACT] = rate, fee, impact
     block[tk.CASH_YIELD] = parameters["cash_rate"] * dt
     block[tk.MARGIN_YIELD] = parameters["margin_rate"] * dt
     block[tk.BORROW_YIELD] = parameters["borrow_rate"] * dt
@@ -74,6 +76,7 @@ class TradingSlots:
         execution: a key of `EXECUTIONS`.
         lookback: returns in an observation.
         episode_length: steps of an episode.
+        reward: what a step is worth.
 
     Attributes:
         every: int64 `(N,)`, the indices of all slots.
@@ -81,6 +84,7 @@ class TradingSlots:
         row_length: see `blocks.row_length`.
         simulated: whether there is no history.
         threads: what a call runs on.
+        rewards: the reward, and what it remembers.
     """
 
     def __init__(
@@ -91,9 +95,11 @@ class TradingSlots:
         execution: str,
         lookback: int,
         episode_length: int,
+        reward: Reward,
     ) -> None:
         self.lookback, self.episode_length = lookback, episode_length
         self.simulated = data is None
+        self.rewards = SlotRewards(reward, num_slots)
         self._market = None if model is None else Market(model, num_slots)
         self._draws = np.empty(num_slots)  # of a step; overwritten by the next
         self.every = np.arange(num_slots)
@@ -116,7 +122,7 @@ class TradingSlots:
         if self.simulated:
             hidden = {} if self._market is None else self._market.arrays()
             rings = {"prices": self.prices, "returns": self.returns, **hidden}
-        return {"state": self.state[:, :n], "clock": self.clock[:, :n], **rings}
+        return {"state": self.state[:, :n], "clock": self.clock[:, :n], **rings, **self.rewards.arrays()}
 
     def check(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Raise for arrays like those of `arrays()` with which a kernel would read what is not there."""
@@ -126,6 +132,7 @@ class TradingSlots:
     def start(self, indices: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
         """Begin episodes on the history, at `rows`."""
         tk.begin.compiled(indices, rows, self.episode_length, self.prices, self.state, self.clock)
+        self.rewards.begin(indices)
 
     def start_simulated(
         self,
@@ -152,6 +159,7 @@ class TradingSlots:
         )
         if bad >= 0:
             raise price_error(bad)
+        self.rewards.begin(indices)
 
     def draw(
         self, rng: np.random.Generator, frozen: NDArray[np.bool_], block: NDArray[np.float64]
@@ -188,6 +196,40 @@ class TradingSlots:
                 threads.run(tk.move.compiled, *arrays, observations)
         if bad >= 0:
             raise price_error(bad)
+
+    def before(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Equity and row of each slot, for `reward` after the step."""
+        return self.column(tk.EQUITY), self.clock[tk.ROW, : len(self.every)].copy()
+
+    def reward(
+        self,
+        before: tuple[NDArray[np.float64], NDArray[np.int64]],
+        out: NDArray[np.float64],
+        terminated: NDArray[np.bool_],
+        parameters: Mapping[str, Any],
+    ) -> NDArray[np.float64]:
+        """What the step just taken is worth, a new array `(N,)`.
+
+        Args:
+            before: what `before` returned before it.
+            out: what the kernel reports, `(OUT_ROWS, N)`.
+            terminated: likewise.
+            parameters: by name.
+        """
+        equity, row = before
+        exposure = out[tk.OUT_EXPOSURE]
+        outcome = Outcome(
+            equity_before=equity,
+            equity=out[tk.OUT_EQUITY],
+            log_growth=out[tk.REWARD],
+            cost=out[tk.COST],
+            turnover=out[tk.TURNOVER],
+            weights=np.array((exposure, 1.0 - exposure)).T,
+            terminated=terminated,
+            dt=parameters["dt"],
+            capital=parameters["capital"],
+        )
+        return self.rewards.compute(outcome, self.clock[tk.ROW, : len(row)] != row)
 
     def observe(self, indices: NDArray[np.int64], out: NDArray[np.float32]) -> None:
         """Write the observations of the slots in `indices` into the batch `out`."""

@@ -25,9 +25,9 @@ class TradingVecEnv(FinanceVecEnv):
 
     Args:
         num_envs: number of slots, `N`.
-        prices, data, episode_length, lookback, positions, transaction_cost, cost_model, mu, sigma, dt, s0, sampler,
-            shock_clip, ruin_fraction, execution, rebalance, borrow_rate, margin_rate, cash_rate, render_mode: as
-            for `TradingEnv`. Every slot gets `sampler.spawn()`.
+        prices, data, episode_length, lookback, positions, transaction_cost, cost_model, mu, sigma, dt, s0, model,
+            reward, sampler, capital, shock_clip, ruin_fraction, execution, rebalance, borrow_rate, margin_rate,
+            cash_rate, render_mode: as for `TradingEnv`. Every slot gets `sampler.spawn()`.
         num_threads: threads that a call may use, an int of at least 1 or `"auto"` for the usable cores; see the
             attribute.
         max_episode_steps: truncate episodes after so many steps as well.
@@ -58,7 +58,9 @@ class TradingVecEnv(FinanceVecEnv):
         dt: float | None = None,
         s0: float = 100.0,
         model: PriceModel | None = None,
+        reward: Any = None,
         sampler: Any = "random",
+        capital: float = 1e6,
         shock_clip: float | None = None,
         ruin_fraction: float = 0.0,
         execution: str = "close",
@@ -85,7 +87,9 @@ class TradingVecEnv(FinanceVecEnv):
             dt=dt,
             s0=s0,
             model=model,
+            reward=reward,
             sampler=sampler,
+            capital=capital,
             shock_clip=shock_clip,
             ruin_fraction=ruin_fraction,
             execution=execution,
@@ -103,7 +107,13 @@ class TradingVecEnv(FinanceVecEnv):
             autoreset_options=autoreset_options,
         )
         self._slots: TradingSlots = TradingSlots(
-            self.num_envs, template.data, template.model, template.execution, template.lookback, template.episode_length
+            self.num_envs,
+            template.data,
+            template.model,
+            template.execution,
+            template.lookback,
+            template.episode_length,
+            template.reward,
         )
         self._shape = self.num_envs, template.lookback + 1
         self._ready: NDArray[np.float32] | None = None  # the observations of the current state, until they are taken
@@ -175,10 +185,13 @@ class TradingVecEnv(FinanceVecEnv):
         out = np.empty((tk.OUT_ROWS, slots.row_length))
         flags = np.empty((2, n), bool)
         observations = np.empty(self._shape, np.float32)
+        before = None if slots.rewards.is_log else slots.before()
         slots.advance(actions, frozen, block, shocks, out, flags, observations)
         self._ready = observations
         rewards, equity, position, price, asset_return, cost, turnover, carry, dt = out[:, :n]
         terminated, truncated = flags
+        if before is not None:
+            rewards = slots.reward(before, out[:, :n], terminated, self._template._parameters)
         infos = {
             "timestamp": slots.timestamp,
             "dt": dt,
