@@ -11,6 +11,9 @@ Three hard cases. A range that no worker has begun when the caller is done with 
 that the system wakes late costs nothing. When one range fails, or the caller is interrupted, those begun are waited for
 and no others begin, so that nothing is written after the call. After a fork the child has none of the threads: the pool
 belongs to a process, and another one makes its own.
+
+To hand ranges over and to hear of their end costs a call some 100 microseconds. So every environment names the slots
+that keep a thread busy for more than that (`FEWEST`, beside its slots), and smaller ones are stepped in fewer ranges.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from sekai.envs.finance.blocks import row_length
 from sekai.envs.finance.execution import kernel as xk
 from sekai.envs.finance.threads import Threads
 
-FEWEST = 2048  # slots a thread; see `Threads`
+FEWEST = 16384  # slots a thread; see `threads`
 
 #: keys of the infos; their values are the rows of `out` after the reward, in this order
 INFO_KEYS = (

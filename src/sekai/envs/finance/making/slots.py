@@ -13,7 +13,7 @@ from sekai.envs.finance.blocks import row_length
 from sekai.envs.finance.making import kernel as mk
 from sekai.envs.finance.threads import Threads
 
-FEWEST = 2048  # slots a thread; see `Threads`
+FEWEST = 16384  # slots a thread; see `threads`
 LARGEST_SHOCK = 64.0  # standard deviations: no generator draws a normal number that large
 LARGEST = 1e300  # of money: sums of a few such numbers are still finite
 

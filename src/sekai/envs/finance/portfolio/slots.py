@@ -19,7 +19,7 @@ from sekai.finance.data import MarketData
 from sekai.finance.models import PriceModel
 from sekai.finance.rewards import Outcome, Reward
 
-FEWEST = 512  # slots a thread; see `Threads`
+FEWEST = 2048  # slots a thread; see `threads`
 
 #: params and assets, see `portfolio.kernel`
 Blocks = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -197,7 +197,7 @@ class PortfolioSlots:
                 rng.standard_normal(out=log_returns)
             else:
                 log_returns = self._market.advance(rng, ~frozen, float(blocks[0][pk.DT]))
-            bad = self.threads.first(_simulate, self._factors, log_returns, frozen, self.clock, *blocks)
+            bad = self._simulate(log_returns, frozen, blocks)
             if bad >= 0:
                 raise FloatingPointError(
                     f"A simulated price of sub-env {bad} left the range of floats in one step; lower mu or sigma, or "
@@ -224,6 +224,26 @@ class PortfolioSlots:
             seen["weights"],
         )
         return weights.T, asset_returns.T, seen
+
+    def _simulate(self, shocks: NDArray[np.float64], frozen: NDArray[np.bool_], blocks: Blocks) -> int:
+        """`portfolio.kernel.simulate`, and the exponentials of the log returns where no slot is refused.
+
+        They are here, since they run in wide words, and those of a kernel do not.
+        """
+        clock, factors = self.clock, self._factors
+        if len(self.threads.ranges) == 1:  # what the next lines do, in half the time of a single slot
+            bad: int = pk.simulate.compiled(0, len(shocks), shocks, frozen, clock, *blocks)
+            if bad < 0:
+                np.exp(shocks, factors)
+            return bad
+
+        def simulate(lo: int, hi: int) -> int:
+            bad: int = pk.simulate.compiled(lo, hi, shocks, frozen, clock, *blocks)
+            if bad < 0:
+                np.exp(shocks[lo:hi], factors[lo:hi])
+            return bad
+
+        return self.threads.first(simulate)
 
     def before(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Equity and row of each slot, for `reward` after the step."""
@@ -279,14 +299,3 @@ class PortfolioSlots:
             "cost": np.zeros(k),
             "asset_returns": np.zeros((k, self.shape[1])),
         }
-
-
-def _simulate(lo: int, hi: int, factors: NDArray[np.float64], shocks: NDArray[np.float64], *arrays: Any) -> int:
-    """`portfolio.kernel.simulate`; and the exponentials of the log returns into `factors`.
-
-    They are here, since they run in wide words, and those of a kernel do not.
-    """
-    bad: int = pk.simulate.compiled(lo, hi, shocks, *arrays)
-    if bad < 0:
-        np.exp(shocks[lo:hi], factors[lo:hi])
-    return bad

@@ -19,7 +19,7 @@ from sekai.finance.data import MarketData
 from sekai.finance.models import PriceModel
 from sekai.finance.rewards import Outcome, Reward
 
-FEWEST = 2048  # slots a thread; see `Threads`
+FEWEST = 8192  # slots a thread; see `threads`
 NO_SHOCKS = np.empty(0)
 NO_OPENS = np.empty(0)
 
