@@ -168,7 +168,7 @@ def test_the_fraction_left_solves_its_equation(
     sizes = np.abs(left * targets - held)
     # in money: the cost of trades of `equity * sizes`, in units of the equity at the start
     money = equity * sizes
-    fees = np.where((held != 0) | (targets != 0), fee, 0.0).sum()
+    fees = np.where((np.abs(targets - held) > pk.NO_TRADE) | (sizes > pk.NO_TRADE), fee, 0.0).sum()
     paid = fees + (np.array(rate) * money).sum() + (np.array(impact) * money**1.5).sum()
     assert cost * equity == pytest.approx(paid, rel=1e-12, abs=1e-14 * equity)
     assert turnover == pytest.approx(sizes.sum(), rel=1e-12, abs=1e-14)

@@ -19,7 +19,7 @@ import sekai
 from sekai.envs import finance
 from sekai.envs.finance import execution, making, portfolio, threads, trading
 from sekai.envs.finance.threads import Threads, check_num_threads, cut
-from sekai.finance import FixedStart, Heston, MarketData
+from sekai.finance import FixedCost, FixedStart, Heston, MarketData, SquareRootImpact
 from tests.envs.finance import portfolio_samples, samples
 
 DATES = np.datetime64("2020-01-01") + np.arange(len(samples.HISTORY))
@@ -46,6 +46,11 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
         finance.PortfolioVecEnv,
         {"prices": portfolio_samples.HISTORY, "episode_length": 40, "lookback": 3, "allow_short": True,
          "sampler": FixedStart([5, 2, 9]), "transaction_cost": [0.001, 0.002, 0.003]},
+    ),
+    "portfolio, fees": (
+        finance.PortfolioVecEnv,
+        {"n_assets": 3, "episode_length": 40, "lookback": 3, "ruin_fraction": 0.95,
+         "cost_model": FixedCost((1e-5, 0.0, 2e-5)) + SquareRootImpact(0.02, 4.0)},
     ),
     "market making": (finance.MarketMakingVecEnv, {"n_steps": 40, "terminal_penalty": 0.1}),
     "execution": (finance.OptimalExecutionVecEnv, {"n_steps": 40, "sigma": 2.0}),

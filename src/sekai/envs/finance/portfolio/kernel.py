@@ -158,66 +158,93 @@ def trade(held: Any, targets: Any, rates: Any, turnover: Any, cost: Any) -> None
 
 
 @kernel
+def solve(slot: int, held: Any, targets: Any, assets: Any, scale: float, fees: float, left: float) -> float:
+    """The largest `m <= left` with `m = 1 - fees - sum r_j x_j + k_j sqrt(E) x_j^(3/2)`, `x = |m w - h|`, of one slot.
+
+    The right side less the left is concave in `m` and, at `left`, not above 0. So Newton's method comes down from there
+    to the root, or short of it, and where that side no longer falls in `m`, or `m` is not above 0, there is none.
+
+    Args:
+        slot: column of the weights.
+        held, targets, assets: as for `trade_all`.
+        scale: `sqrt(E)`.
+        fees: sum of those that are owed, as a fraction of `E`.
+        left: where to begin.
+
+    Returns:
+        `m`, or 0 where there is no such root above 0.
+    """
+    while left > 0.0:  # about six turns
+        above = left - 1.0 + fees
+        slope = 1.0
+        for j in range(assets.shape[1]):
+            away = left * targets[j, slot] - held[j, slot]
+            size = abs(away)
+            root = assets[IMPACT, j] * scale * math.sqrt(size)
+            above += (assets[RATE, j] + root) * size
+            slope += (targets[j, slot] if away > 0.0 else -targets[j, slot]) * (assets[RATE, j] + 1.5 * root)
+        if above <= 0.0:
+            return left
+        if not slope > 0.0:
+            return 0.0
+        lower = left - above / slope
+        if not lower < left:
+            return left
+        left = lower
+    return 0.0
+
+
+@kernel
 def trade_all(equities: Any, held: Any, targets: Any, assets: Any, turnover: Any, cost: Any) -> None:
     """`trade` for costs with fees and impact: `m = 1 - sum c_j(|m w_j - h_j|)`, `c_j(x) = fee_j + r_j x + k_j x^(3/2)`.
 
     Fees and impact are in units of the equity at the start; of an equity `E` they are `fee / E` and `impact sqrt(E)`.
-    An asset that is neither held nor wanted pays no fee, every other one does, unless all weights are within
-    `NO_TRADE` of their targets: then nothing is traded and the targets become the weights held. The right side less
-    the left is concave in `m`, so that Newton's method from 1 comes down to the root.
+
+    An asset pays its fee if it is further than `NO_TRADE` from its target, before the trade (`|w_j - h_j|`) or after it
+    (`|m w_j - h_j|`): what others cost leaves less of every weight, so an asset that was on target may have to follow.
+    More fees leave less, and who followed then still does, so fees are added until nobody else owes one. Where all
+    weights are within `NO_TRADE` of their targets, nothing is traded and the targets become the weights held.
+
+    Who cannot reach the targets with equity left closes what is held, whatever the targets, and pays what that costs.
 
     Args:
-        equities: `E`, `(N,)`.
+        equities: `E`, `(N,)`; nothing is traded where it is not above 0, in slots whose episode is over.
         held, targets, turnover, cost: as for `trade`.
         assets: see the module.
     """
     n = assets.shape[1]
+    owes = np.empty(n, np.bool_)
     for i in range(equities.shape[0]):
         equity = equities[i]
-        moves = False
-        fees = 0.0
-        leaving = 0.0
-        for j in range(n):
-            moves |= abs(targets[j, i] - held[j, i]) > NO_TRADE
-            if targets[j, i] != 0.0 or held[j, i] != 0.0:
-                fees += assets[FEE, j] / equity
-            if held[j, i] != 0.0:
-                leaving += assets[FEE, j] / equity
         turnover[i] = 0.0
         cost[i] = 0.0
-        if not moves:
+        owes[:] = False
+        scale = math.sqrt(max(equity, 0.0))
+        fees, left = 0.0, 1.0
+        trades, added = False, equity > 0.0
+        while added and left > 0.0:
+            added = False
+            for j in range(n):
+                if not owes[j] and abs(left * targets[j, i] - held[j, i]) > NO_TRADE:
+                    owes[j] = added = trades = True
+                    fees += assets[FEE, j] / equity
+            if added:
+                left = solve(i, held, targets, assets, scale, fees, left)
+        if not trades:
             for j in range(n + 1):
                 targets[j, i] = held[j, i]
             continue
-        scale = math.sqrt(equity)
-        left = 1.0
-        for _ in range(100):  # about six are needed
-            above = left - 1.0 + fees
-            slope = 1.0
-            for j in range(n):
-                away = left * targets[j, i] - held[j, i]
-                size = abs(away)
-                root = assets[IMPACT, j] * scale * math.sqrt(size)
-                above += (assets[RATE, j] + root) * size
-                side = targets[j, i] if away > 0.0 else -targets[j, i]
-                slope += side * (assets[RATE, j] + 1.5 * root)
-            lower = left - above / slope if slope > 0.0 else 0.0
-            if not lower < left:
-                break
-            left = lower
-            if left <= 0.0:
-                break
         if left <= 0.0:
-            left = 0.0
-            fees = leaving
             for j in range(n):
                 targets[j, i] = 0.0
+                owes[j] = abs(held[j, i]) > NO_TRADE
             targets[n, i] = 1.0
-        cost[i] = fees
         for j in range(n):
             size = abs(left * targets[j, i] - held[j, i])
             turnover[i] += size
             cost[i] += (assets[RATE, j] + assets[IMPACT, j] * scale * math.sqrt(size)) * size
+            if owes[j]:
+                cost[i] += assets[FEE, j] / equity
 
 
 @kernel
