@@ -107,18 +107,16 @@ def trade_to(equity: float, value: float, target: float, rate: float, fee: float
     sign = 1.0 if gap > 0.0 else -1.0
     pull = target * sign
     size = abs(gap) / (1.0 + pull * rate)
-    solved = True
-    for _ in range(100):  # about six are needed
+    while True:  # about six turns, each nearer to the root than the one before, until rounding hides the way
         root = math.sqrt(size)
         slope = 1.0 + pull * (rate + 1.5 * impact * root)
         solved = slope > 0.0
         if not solved:
             break
-        step = (size + pull * (rate + impact * root) * size - abs(gap)) / slope
-        size -= step
-        if abs(step) <= 1e-16 * size or size <= 0.0:
+        nearer = size - (size + pull * (rate + impact * root) * size - abs(gap)) / slope
+        if not (nearer < size if pull > 0.0 else nearer > size):
             break
-    size = max(size, 0.0)
+        size = nearer
     cost = fee + (rate + impact * math.sqrt(size)) * size
     if not solved or equity - cost <= 0.0:
         size = abs(value)
