@@ -356,7 +356,7 @@ def test_simulated_markets_pay_by_the_same_formulas_and_begin_anew_too(cls: Any,
 
 @each_market
 def test_log_growth_asks_nobody(market: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any) -> Any:
+    def refuse(*_: Any, **__: Any) -> Any:
         raise AssertionError("the default has nothing to compute")
 
     monkeypatch.setattr(SlotRewards, "compute", refuse)

@@ -17,10 +17,12 @@ from sekai.envs.finance.windows import check_clock
 from sekai.finance.assets import factor, spread
 from sekai.finance.data import MarketData
 from sekai.finance.models import PriceModel
-from sekai.finance.rewards import Outcome, Reward
+from sekai.finance.rewards import Reward
 
 FEWEST = 2048  # slots a thread; see `threads`
 
+#: columns of an `Outcome` in the report of the kernel
+REPORTED = {"equity": pk.OUT_EQUITY, "log_growth": pk.REWARD, "cost": pk.COST, "turnover": pk.TURNOVER}
 #: params and assets, see `portfolio.kernel`
 Blocks = tuple[NDArray[np.float64], NDArray[np.float64]]
 
@@ -103,7 +105,7 @@ class PortfolioSlots:
         self.equity = np.zeros(num_slots)
         self.weights = np.zeros((n_assets + 1, num_slots))
         self.clock = np.zeros((pk.CLOCK_ROWS, num_slots), np.int64)
-        self.rewards = SlotRewards(reward, num_slots)
+        self.rewards = SlotRewards(reward, num_slots, REPORTED)
         self._market = None if model is None else Market(model, num_slots)
         # shocks of a step and the growth of the prices, overwritten by the next
         self._draws, self._factors = np.empty((2, num_slots if data is None else 0, n_assets))
@@ -149,16 +151,21 @@ class PortfolioSlots:
             shocks = self._market.begin(rng, indices, self.shape[0], float(blocks[0][pk.DT]))
             steep = (np.abs(shocks) > pk.STEEPEST).any(axis=(1, 2))
             if steep.any():
-                self._market.undo()
-                raise FloatingPointError(
-                    f"A simulated price of sub-env {indices[steep.argmax()]} left the range of floats in one step; "
-                    "look at the parameters of the model."
-                )
+                raise self.refused(indices[steep.argmax()])
         head = int(self.clock[pk.HEAD, running.argmax()]) if running.any() else 0
         pk.begin_simulated.compiled(
             indices, shocks, head, self.episode_length, *blocks, self.returns, self.equity, self.weights, self.clock
         )
         self.rewards.begin(indices)
+
+    def refused(self, slot: int) -> FloatingPointError:
+        """The error for a simulated price that became 0 or infinite; what was drawn for it is taken back."""
+        if self._market is not None:
+            self._market.undo()
+        return FloatingPointError(
+            f"A simulated price of sub-env {slot} left the range of floats in one step; lower mu or sigma, or set "
+            "shock_clip; or look at the parameters of the model."
+        )
 
     def new_observations(self) -> dict[str, NDArray[np.float32]]:
         """Memory for the observations of all slots."""
@@ -206,12 +213,7 @@ class PortfolioSlots:
                 log_returns = self._market.advance(rng, ~frozen, float(blocks[0][pk.DT]))
             bad = self._simulate(log_returns, frozen, blocks)
             if bad >= 0:
-                if self._market is not None:
-                    self._market.undo()
-                raise FloatingPointError(
-                    f"A simulated price of sub-env {bad} left the range of floats in one step; lower mu or sigma, or "
-                    "set shock_clip; or look at the parameters of the model."
-                )
+                raise self.refused(bad)
         self.threads.run(
             pk.advance.compiled,
             self.every,
@@ -275,18 +277,10 @@ class PortfolioSlots:
             parameters: by name.
         """
         equity, row = before
-        outcome = Outcome(
-            equity_before=equity,
-            equity=out[pk.OUT_EQUITY],
-            log_growth=out[pk.REWARD],
-            cost=out[pk.COST],
-            turnover=out[pk.TURNOVER],
-            weights=weights,
-            terminated=terminated,
-            dt=parameters["dt"],
-            capital=parameters["capital"],
+        moved = self.clock[pk.ROW] != row
+        return self.rewards.compute(
+            moved, out, parameters, equity_before=equity, weights=weights, terminated=terminated
         )
-        return self.rewards.compute(outcome, self.clock[pk.ROW] != row)
 
     @property
     def timestamp(self) -> NDArray[Any]:

@@ -17,12 +17,14 @@ from sekai.envs.finance.trading import kernel as tk
 from sekai.envs.finance.windows import check_clock
 from sekai.finance.data import MarketData
 from sekai.finance.models import PriceModel
-from sekai.finance.rewards import Outcome, Reward
+from sekai.finance.rewards import Reward
 
 FEWEST = 8192  # slots a thread; see `threads`
 NO_SHOCKS = np.empty(0)
 NO_OPENS = np.empty(0)
 
+#: columns of an `Outcome` in the report of the kernel
+REPORTED = {"equity": tk.OUT_EQUITY, "log_growth": tk.REWARD, "cost": tk.COST, "turnover": tk.TURNOVER}
 #: when a trade fills
 EXECUTIONS = {"close": tk.CLOSE, "next_open": tk.NEXT_OPEN, "next_close": tk.NEXT_CLOSE}
 
@@ -99,7 +101,7 @@ class TradingSlots:
     ) -> None:
         self.lookback, self.episode_length = lookback, episode_length
         self.simulated = data is None
-        self.rewards = SlotRewards(reward, num_slots)
+        self.rewards = SlotRewards(reward, num_slots, REPORTED)
         self._market = None if model is None else Market(model, num_slots)
         self._draws = np.empty(num_slots)  # of a step; overwritten by the next
         self.every = np.arange(num_slots)
@@ -227,18 +229,11 @@ class TradingSlots:
         """
         equity, row = before
         exposure = out[tk.OUT_EXPOSURE]
-        outcome = Outcome(
-            equity_before=equity,
-            equity=out[tk.OUT_EQUITY],
-            log_growth=out[tk.REWARD],
-            cost=out[tk.COST],
-            turnover=out[tk.TURNOVER],
-            weights=np.array((exposure, 1.0 - exposure)).T,
-            terminated=terminated,
-            dt=parameters["dt"],
-            capital=parameters["capital"],
+        weights = np.array((exposure, 1.0 - exposure)).T
+        moved = self.clock[tk.ROW, : len(row)] != row
+        return self.rewards.compute(
+            moved, out, parameters, equity_before=equity, weights=weights, terminated=terminated
         )
-        return self.rewards.compute(outcome, self.clock[tk.ROW, : len(row)] != row)
 
     def observe(self, indices: NDArray[np.int64], out: NDArray[np.float32]) -> None:
         """Write the observations of the slots in `indices` into the batch `out`."""
