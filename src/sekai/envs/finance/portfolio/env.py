@@ -68,7 +68,8 @@ class PortfolioEnv(ParameterEnv):
         lookback: rows of returns in the observation, at least 1.
         transaction_cost: shorthand for a proportional `cost_model`; by default 1e-3 of the value traded.
         cost_model: a rate below 1, one for each asset, or a `CostModel` of `sekai.finance`, such as
-            `ProportionalCost(5e-4) + FixedCost(1e-6)`.
+            `ProportionalCost(5e-4) + FixedCost(1e-6)`. A fee is owed by each asset that is more than 2.5e-7 of the
+            equity away from its target, before the trade or once the costs are paid.
         allow_short: whether assets can be sold short, see Action.
         mu: drift of the simulated prices, per year; by default 0.06. One number, or one for each asset.
         sigma: their volatility, per square root of a year; by default from 0.15 to 0.35 in equal steps.

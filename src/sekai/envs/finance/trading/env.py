@@ -339,23 +339,7 @@ class TradingEnv(ParameterEnv):
         shocks = slots.draw(self.rng, self._frozen, self._block)
         observation = np.empty((1, self._lookback + 1), np.float32)
         before = None if slots.rewards.is_log else slots.before()
-        bad = tk.advance.compiled(
-            slots.every,
-            self._action,
-            self._frozen,
-            self._block,
-            shocks,
-            slots.prices,
-            slots.opens,
-            slots.returns,
-            slots.state,
-            slots.clock,
-            self._out,
-            self._flags,
-            observation,
-        )
-        if bad >= 0:
-            raise slots.refused(bad)
+        slots.advance(self._action, self._frozen, self._block, shocks, self._out, self._flags, observation)
         (reward,), (equity,), (position,), (price,), (asset_return,), (cost,), (turnover,), (carry,), (dt,) = (
             self._out.tolist()
         )
