@@ -193,7 +193,7 @@ def test_functions_and_classes_of_a_script_travel_by_value() -> None:
 
     with build_from([factory(Here, 0)], "proc") as vec:
         assert vec.call("tell", lambda k: 10 * k) == [30] and vec.call("where") != [os.getpid()]
-        assert vec.layers() == ["ProcVecEnv", "Here"] and vec.num_workers == 1 and vec.shared_memory is False
+        assert vec.layers() == ["ProcVecEnv", "Here"] and vec.num_workers == 1 and vec.shared_memory is True
 
 
 def test_the_callback_for_options_runs_in_the_calling_process() -> None:

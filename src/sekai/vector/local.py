@@ -246,7 +246,7 @@ class LocalVecEnv(SlotVecEnv):
             calls = [CALL_OF_PHASE[phase] for phase in phases]
         if self._unasked:
             self._ask_options()
-        batch = check_actions(self.action_space, actions, self.num_envs)
+        batch = self._checked(actions)
         self._note_unfinished()
         if calls is self._all_step:
             self._terminated, self._truncated = [False] * self.num_envs, [False] * self.num_envs
@@ -257,6 +257,10 @@ class LocalVecEnv(SlotVecEnv):
         self._begin()
         self._unfinished = calls
         return calls, iterate(self.action_space, batch)
+
+    def _checked(self, actions: Any) -> Any:
+        """The actions as a batch of their own, or an error."""
+        return check_actions(self.action_space, actions, self.num_envs)
 
     def get_attr(self, name: str) -> list[Any]:
         """`name` of every sub-environment, looked for through its layers."""

@@ -1,0 +1,103 @@
+"""`Launcher`: starts worker processes, the first time and in place of one that was lost."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from sekai.vector.links import Link
+from sekai.vector.worker import work
+
+GUARD = (
+    "Workers import the main script again, so a script that builds a ProcVecEnv must do that under "
+    "`if __name__ == '__main__':`."
+)
+#: exit code of a process that found itself building a ProcVecEnv while it imported the main script
+UNGUARDED = 75
+
+
+def refuse_nested_start() -> None:
+    """End this process quietly when it is a worker to be that imports a main script without a guard.
+
+    Its caller sees the exit code and says what is wrong, once, and not each worker with a traceback of its own.
+
+    Raises:
+        RuntimeError: this process may not have children.
+    """
+    process = multiprocessing.current_process()
+    if getattr(process, "_inheriting", False):
+        raise SystemExit(UNGUARDED)
+    if process.daemon:
+        raise RuntimeError(
+            "This process is a daemon of multiprocessing, which may not start workers: use vectorization_mode='sync' "
+            "here, or start the process with daemon=False."
+        )
+
+
+class Launcher:
+    """Starts the workers of one `ProcVecEnv`.
+
+    Args:
+        context: start method, None for the default.
+        bounds: `[lo, hi)` of each worker's slots.
+        builds: pickles of functions of the first slot that build a `Share`, one per worker.
+        shares_memory: whether there may be a board.
+        check: see `Link`.
+    """
+
+    def __init__(
+        self,
+        context: str | None,
+        bounds: Sequence[tuple[int, int]],
+        builds: Sequence[bytes],
+        shares_memory: bool,
+        check: Callable[[], None],
+    ) -> None:
+        refuse_nested_start()
+        self._context = multiprocessing.get_context(context or ("spawn" if sys.platform == "win32" else "forkserver"))
+        self._bounds, self._builds, self._shares_memory, self._check = bounds, builds, shares_memory, check
+        self._entropy: Any = np.random.SeedSequence().entropy
+        self._started = 0
+
+    def start(self, index: int) -> Link:
+        """Start the worker of that number.
+
+        Raises:
+            OSError: there is no room for its semaphores, or for one process more.
+            RuntimeError: the fork server ended.
+        """
+        (lo, hi), context = self._bounds[index], self._context
+        self._started += 1
+        semaphores = self._semaphores() if self._shares_memory else None
+        ours, theirs = context.Pipe()
+        process = context.Process(  # type: ignore[attr-defined]  # every context has it
+            target=work,
+            args=(theirs, semaphores, self._builds[index], lo, hi - lo, (self._entropy, self._started)),
+            name=f"sekai-worker-{index}",
+            daemon=True,
+        )
+        try:
+            process.start()
+        except (EOFError, ConnectionError) as error:
+            ours.close()
+            raise RuntimeError(f"The fork server ended before it started a worker. {GUARD}") from error
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        return Link(index, (lo, hi), process, ours, semaphores, self._check)
+
+    def _semaphores(self) -> tuple[Any, Any]:
+        try:
+            return self._context.Semaphore(0), self._context.Semaphore(0)
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"A semaphore could not be made ({error.strerror}); they live in /dev/shm, which may be full or "
+                "missing: make room there, or pass shared_memory=False.",
+            ) from None
