@@ -24,14 +24,18 @@ from numpy.typing import NDArray
 
 from sekai.spaces import copy_batch, has_fixed_size, map_arrays
 from sekai.vector.block import Carver, SharedBlock, carved
+from sekai.vector.spin import cores
 
 Space = gymnasium.Space[Any]
 
 LARGE = 1 << 16  # bytes of a batch of observations; below, a copy costs less than to find out who holds what
 INFO_BYTES = 512  # for the infos of one slot
+TRAY_BYTES = 1 << 16  # for the pickled part of the answer of one worker
 _LINE = 16  # int64 of a control line: two lines of the cache, since they are fetched in pairs
 # what stands in a control line
 ASKED, COMMAND, PLACE, ANSWERED, MESSAGE = range(5)
+# what `MESSAGE` says besides the length of a message in the tray
+NO_MESSAGE, IN_PIPE = 0, -1
 # commands
 IN_MESSAGE, STEP = 0, 1
 
@@ -53,7 +57,9 @@ class Board:
         actions: batch of actions.
         observations: the places for batches of observations.
         rewards, terminated, truncated, ended, kind, phase, episode: arrays `(N,)`.
-        infos: uint8 `(N, INFO_BYTES)`, see `InfoColumns`.
+        infos: uint8 `(N, INFO_BYTES)`, see `info_columns`.
+        spins: whether it pays to look before sleeping: there is a core for each worker.
+        trays: one memoryview of TRAY_BYTES per worker, where it leaves what it has pickled, if there is room.
     """
 
     def __init__(
@@ -68,6 +74,7 @@ class Board:
         self.sizes = observation_space, action_space, num_envs, num_workers
         self.block = carved(self._lay_out) if block is None else block
         self._lay_out(Carver(self.block))
+        self.spins = num_workers <= cores()
         self._idle = [self._holders(place) for place in range(len(self.observations))]
         self.place = 0
 
@@ -88,6 +95,7 @@ class Board:
         self.phase: NDArray[np.int8] = carver.array((n,), np.int8)
         self.episode: NDArray[np.int64] = carver.array((n,), np.int64)
         self.infos: NDArray[np.uint8] = carver.array((n, INFO_BYTES), np.uint8)
+        self.trays = [carver.array((TRAY_BYTES,), np.uint8).data for _ in range(w)]
 
     @staticmethod
     def at(worker: int, field: int) -> int:

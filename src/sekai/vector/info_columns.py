@@ -60,58 +60,67 @@ class InfoWriter:
         self._rows = rows
         self._form: InfoForm | None = None
         self._names: tuple[str, ...] = ()
-        self._kinds: tuple[type, ...] = ()
         self._columns: list[NDArray[Any]] = []
 
     def write(self, infos: Infos) -> InfoNews | None:
         """Write what fits; None when all has been said by that."""
         dicts = list(infos)
-        odd = self._odd(dicts)
-        news = None
-        if len(odd) == len(dicts):  # nothing fits: another form, if some info has one
+        values = self._all_values(dicts)
+        if values is None:
+            return self._write_some(dicts)
+        return None if self._filled(values) else InfoNews(None, dict(enumerate(dicts)))
+
+    def _filled(self, values: Sequence[Sequence[Any]]) -> bool:
+        """Write the columns; False where an int takes more than 64 bits."""
+        try:
+            for column, entries in zip(self._columns, values, strict=True):
+                column[:] = entries
+        except OverflowError:
+            return False
+        return True
+
+    def _write_some(self, dicts: Sequence[dict[str, Any]]) -> InfoNews:
+        alike, news = self._alike(dicts), None
+        if not alike:  # another form, if some info has one
             form = next((form for form in map(form_of, dicts) if form is not None), None)
             if form is not None and form != self._form:
                 self._take(form)
-                odd, news = self._odd(dicts), form
-        if self._columns and len(odd) < len(dicts):
-            try:
-                self._fill(dicts, odd)
-            except OverflowError:  # an int beyond 64 bits
-                odd = list(range(len(dicts)))
-        return InfoNews(news, {slot: dicts[slot] for slot in odd}) if odd or news is not None else None
+                alike, news = self._alike(dicts), form
+        odd = set(range(len(dicts))).difference(alike)
+        if alike:
+            # what is written for an odd slot means nothing, and so may be another's
+            values = self._all_values([dicts[alike[0] if slot in odd else slot] for slot in range(len(dicts))])
+            assert values is not None
+            if not self._filled(values):
+                odd = set(range(len(dicts)))
+        return InfoNews(news, {slot: dicts[slot] for slot in sorted(odd)})
+
+    def _all_values(self, dicts: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]] | None:
+        """The values of every key, where all infos fit the form; None otherwise.
+
+        Every step of every worker comes here: what is asked of each slot is asked by `count`, which needs no loop.
+        """
+        n = len(dicts)
+        if self._form is None or list(map(tuple, dicts)).count(self._names) != n:
+            return None
+        values = list(zip(*map(dict.values, dicts), strict=True))
+        for column, entries in zip(self._form, values, strict=True):
+            if list(map(type, entries)).count(column.kind) != n:
+                return None
+            if column.kind not in _NUMBERS and [(v.shape, v.dtype) for v in entries].count(column[2:]) != n:
+                return None
+        return values
 
     def _take(self, form: InfoForm) -> None:
         self._form, self._columns = form, columns_in(self._rows, form)
-        self._names, self._kinds = tuple(column.name for column in form), tuple(column.kind for column in form)
+        self._names = tuple(column.name for column in form)
 
-    def _odd(self, dicts: Sequence[dict[str, Any]]) -> list[int]:
-        """The slots whose info does not fit the form."""
-        form, names, kinds = self._form, self._names, self._kinds
-        if form is None:
-            return list(range(len(dicts)))
-        arrays = [(k, column.shape, column.dtype) for k, column in enumerate(form) if column.kind is np.ndarray]
-        dates = [(k, column.dtype) for k, column in enumerate(form) if column.dtype.kind in "mM"]
-        odd = []
-        for slot, info in enumerate(dicts):
-            values = tuple(info.values())
-            if (
-                tuple(info) != names
-                or tuple(map(type, values)) != kinds
-                or (arrays and any(values[k].shape != shape or values[k].dtype != dtype for k, shape, dtype in arrays))
-                or (dates and any(values[k].dtype != dtype for k, dtype in dates))
-            ):
-                odd.append(slot)
-        return odd
-
-    def _fill(self, dicts: Sequence[dict[str, Any]], odd: Sequence[int]) -> None:
-        if odd:
-            fitting = np.delete(np.arange(len(dicts)), odd)
-            values = zip(*(dicts[slot].values() for slot in fitting.tolist()), strict=True)
-            for column, entries in zip(self._columns, values, strict=True):
-                column[fitting] = entries
-        else:
-            for column, entries in zip(self._columns, zip(*(i.values() for i in dicts), strict=True), strict=True):
-                column[:] = entries
+    def _alike(self, dicts: Sequence[dict[str, Any]]) -> list[int]:
+        """The slots whose info fits the form; those that have its keys mostly do."""
+        alike = [slot for slot, info in enumerate(dicts) if tuple(info) == self._names]
+        if self._form is None or (alike and self._all_values([dicts[slot] for slot in alike]) is None):
+            alike = [slot for slot in alike if self._all_values([dicts[slot]]) is not None]
+        return alike
 
 
 def form_of(info: dict[str, Any]) -> InfoForm | None:

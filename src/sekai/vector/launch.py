@@ -1,14 +1,18 @@
-"""`Launcher`: starts worker processes, the first time and in place of one that was lost."""
+"""`Launcher`: starts worker processes, the first time and in place of one that was lost; and how they are ended."""
 
 from __future__ import annotations
 
 import multiprocessing
+import os
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
+from sekai.vector.failure import SLOW, Failure
 from sekai.vector.links import Link
 from sekai.vector.worker import work
 
@@ -101,3 +105,42 @@ class Launcher:
                 f"A semaphore could not be made ({error.strerror}); they live in /dev/shm, which may be full or "
                 "missing: make room there, or pass shared_memory=False.",
             ) from None
+
+
+def at_start(link: Link, failure: Failure) -> Failure:
+    """A failure of a worker that had not been ready yet."""
+    if failure.kind == SLOW:
+        return failure._replace(message="not built within start_timeout")
+    if not failure.death:
+        return failure
+    guard = f". {GUARD}" if link.process.exitcode == UNGUARDED else ""
+    return failure._replace(message=f"{failure.message} while it was starting{guard}")
+
+
+def end_processes(links: Iterable[Link], seconds: float) -> None:
+    """Wait for the processes to end, make those that do not, and release what they took.
+
+    Args:
+        links: the workers.
+        seconds: to wait for all of them.
+    """
+    links = list(links)
+    deadline = time.monotonic() + seconds
+    for link in links:
+        link.process.join(max(0.0, deadline - time.monotonic()))
+    for end, patience in (("terminate", 1.0), ("kill", None)):
+        left = [link.process for link in links if link.process.is_alive()]
+        for process in left:
+            getattr(process, end)()
+        for process in left:
+            process.join(patience)
+    for link in links:
+        link.release()
+
+
+def abandon(links: Sequence[Link], pid: int) -> None:
+    """Kill the workers of an object that was never closed; `pid` is the process that they belong to."""
+    if os.getpid() == pid:
+        for link in links:
+            with suppress(ValueError):  # it has been released
+                link.process.kill()

@@ -10,8 +10,20 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from sekai.vector.block import send_block
-from sekai.vector.board import ANSWERED, ASKED, COMMAND, IN_MESSAGE, MESSAGE, PLACE, STEP, Board
+from sekai.vector.board import (
+    ANSWERED,
+    ASKED,
+    COMMAND,
+    IN_MESSAGE,
+    IN_PIPE,
+    MESSAGE,
+    NO_MESSAGE,
+    PLACE,
+    STEP,
+    Board,
+)
 from sekai.vector.signals import Deferred
+from sekai.vector.spin import changes
 from sekai.vector.worker import Attachment, Reply, pack_request
 
 # where there is no SIGALRM, SIGINT stands for it: it is then deferred twice, which changes nothing
@@ -64,7 +76,7 @@ class Link:
             board.at(self.index, field) for field in (ASKED, COMMAND, PLACE, ANSWERED, MESSAGE)
         )
         board.control[self._asked] = board.control[self._answered] = number  # the worker looks for the next one
-        self.send(number, "attach", pack_request(number, "attach", attachment))
+        self.send(number, pack_request(number, "attach", attachment))
         if not self.dead:
             try:
                 send_block(board.block, self.pipe, self.process.pid)
@@ -75,12 +87,11 @@ class Link:
         """The worker has attached itself."""
         self._board = board
 
-    def send(self, number: int, command: str, request: bytes | None) -> None:
+    def send(self, number: int, request: bytes | None) -> None:
         """Send a request; a worker that has died is marked so.
 
         Args:
             number: of the request.
-            command: what is asked.
             request: as it is pickled; None for a step whose actions stand on the board.
         """
         if self.dead:
@@ -110,6 +121,7 @@ class Link:
         """Give back what it holds, once the process has ended."""
         self.pipe.close()
         self.process.close()
+        self.inbox.clear()
         self._board = self._semaphores = None
 
     def receive(self, deadline: float | None = None) -> Reply | None:
@@ -150,7 +162,8 @@ class Link:
         assert self._semaphores is not None
         control, done, number = board.control, self._semaphores[1], self.waiting_for
         assert number is not None
-        if control[self._answered] == number:
+        seen = control[self._answered]
+        if seen == number or (board.spins and changes(control, self._answered, seen)):
             done.acquire(False)  # each answer brings one, which would pile up
         while control[self._answered] != number:
             if not done.acquire(True, WATCH):
@@ -158,9 +171,11 @@ class Link:
                 if not self.process.is_alive() and control[self._answered] != number:
                     return False
         rows = board.phase[self.lo : self.hi], board.episode[self.lo : self.hi]
-        if control[self._message]:
+        length = control[self._message]
+        if length == IN_PIPE:
             return self._read_message(lambda packed: Reply(number, packed, *rows))
-        self.inbox.append(Reply(number, None, *rows))
+        packed = None if length == NO_MESSAGE else bytes(board.trays[self.index][:length])
+        self.inbox.append(Reply(number, packed, *rows))
         return True
 
     def _read_message(self, opened: Callable[[bytes], Reply]) -> bool:

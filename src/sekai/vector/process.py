@@ -7,11 +7,10 @@ answers unread; the next one reads and drops them, keeping only what they say of
 from __future__ import annotations
 
 import os
-import signal
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.core.slots import AutoresetMode, Call, RowKind, calls_of
+from sekai.core.slots import AutoresetMode, Call, Phase, RowKind, calls_of
 from sekai.errors import VecEnvClosed, VecEnvWorkerError
 from sekai.seeding import VecSeed
 from sekai.spaces import has_fixed_size, read_row
@@ -28,24 +27,22 @@ from sekai.vector.actions import check_actions
 from sekai.vector.base import AutoresetOptions, SlotVecEnv
 from sekai.vector.block import AVAILABLE
 from sekai.vector.board import Board
-from sekai.vector.building import EnvFactory, check_equal_spaces, check_factories
+from sekai.vector.building import EnvFactory, check_equal_spaces
 from sekai.vector.carriers import Begun, Carrier, PickledRows, SharedRows
 from sekai.vector.exclusive import exclusive, exclusive_step
-from sekai.vector.failure import Failure
+from sekai.vector.failure import SLOW, Failure, obituary, raise_first_failure
 from sekai.vector.info_columns import InfoNews
-from sekai.vector.launch import GUARD, UNGUARDED, Launcher
+from sekai.vector.launch import Launcher, abandon, at_start, end_processes
 from sekai.vector.links import Link, Slow
 from sekai.vector.maps import ArrayFiles
-from sekai.vector.pickling import dumps_by_value
-from sekai.vector.requests import ResetRequest, reset_request
+from sekai.vector.requests import ResetRequest
 from sekai.vector.restarts import Restarts
 from sekai.vector.results import VecResetResult, VecStepResult
-from sekai.vector.share import ResetColumns, build_slots
+from sekai.vector.shards import NativeShards, shards_of
+from sekai.vector.share import ResetColumns
 from sekai.vector.shares import share_bounds
 from sekai.vector.threads import in_thread
 from sekai.vector.worker import Attachment, Reply, pack_request
-
-SLOW = "TimeoutError"
 
 
 class ProcVecEnv(SlotVecEnv):
@@ -53,7 +50,8 @@ class ProcVecEnv(SlotVecEnv):
 
     Args:
         env_fns: one zero-argument callable per sub-environment, sent to its worker with cloudpickle. Arrays of a
-            megabyte or more go to temporary files, which the workers map into their memory and share.
+            megabyte or more go to temporary files, which the workers map into their memory and share. Or
+            `NativeShards`: each worker steps its slots with array operations.
         autoreset: as for `SyncVecEnv`.
         autoreset_options: as for `SyncVecEnv`; called in this process.
         context: start method of `multiprocessing`; by default `"forkserver"` (`"spawn"` on Windows).
@@ -81,7 +79,7 @@ class ProcVecEnv(SlotVecEnv):
 
     def __init__(
         self,
-        env_fns: Iterable[EnvFactory],
+        env_fns: Iterable[EnvFactory] | NativeShards,
         *,
         autoreset: Any = True,
         autoreset_options: AutoresetOptions | None = None,
@@ -93,8 +91,9 @@ class ProcVecEnv(SlotVecEnv):
         start_timeout: float | None = 120.0,
         on_worker_loss: str = "raise",
     ) -> None:
-        factories = check_factories(env_fns)
-        self.num_workers = _check_workers(num_workers, len(factories))
+        self._shards = shards_of(env_fns)
+        num_envs = self._shards.num_envs
+        self.num_workers = _check_workers(num_workers, num_envs)
         self.close_timeout = _check_seconds("close_timeout", close_timeout)
         self.step_timeout = None if step_timeout is None else _check_seconds("step_timeout", step_timeout)
         self._start_timeout = None if start_timeout is None else _check_seconds("start_timeout", start_timeout)
@@ -102,28 +101,29 @@ class ProcVecEnv(SlotVecEnv):
             raise TypeError(f"shared_memory is {shared_memory!r}; expected None, True or False.")
         if on_worker_loss not in ("raise", "restart"):
             raise ValueError(f"on_worker_loss is {on_worker_loss!r}; expected 'raise' or 'restart'.")
-        mode = AutoresetMode.parse(autoreset).value
-        self._bounds = share_bounds(len(factories), self.num_workers)
+        self._bounds = share_bounds(num_envs, self.num_workers)
         self._files = ArrayFiles()
-        builds = [dumps_by_value(partial(build_slots, factories[lo:hi], mode), self._files) for lo, hi in self._bounds]
-        self._pid, self._number, self._ending = os.getpid(), 0, False
+        self._pid, self._number = os.getpid(), 0
+        self._owing = self._ending = False  # some worker owes an answer; the workers are being closed
         self._closing = threading.RLock()
         self._links: list[Link] = []
-        self._launcher = Launcher(
-            context, self._bounds, builds, AVAILABLE and shared_memory is not False, self._go_on_waiting
-        )
-        self._restarts = Restarts(len(factories), self.num_workers) if on_worker_loss == "restart" else None
         self._board: Board | None = None
-        weakref.finalize(self, _abandon, self._links, self._pid)
+        self._restarts = Restarts(num_envs, self.num_workers) if on_worker_loss == "restart" else None
+        builds = self._shards.builds(self._bounds, AutoresetMode.parse(autoreset).value, self._files)
+        shares_memory = AVAILABLE and shared_memory is not False
+        self._launcher = Launcher(context, self._bounds, builds, shares_memory, self._go_on_waiting)
+        weakref.finalize(self, abandon, self._links, self._pid)
         try:
             for index in range(self.num_workers):
                 self._links.append(self._launcher.start(index))
-            facts = self._facts(self._links)
+            facts = self._facts()
             self._pairs = [pair for fact in facts for pair in fact["spaces"]]
             check_equal_spaces(self._pairs)
-            super().__init__(len(factories), *self._pairs[0], autoreset=autoreset, autoreset_options=autoreset_options)
-            self._episodes_before = [0] * self.num_envs  # by workers that were replaced
-            self._untold = np.zeros(self.num_envs, bool)  # slots of lost workers of which the caller does not know yet
+            super().__init__(num_envs, *self._pairs[0], autoreset=autoreset, autoreset_options=autoreset_options)
+            self._all_live = np.full(num_envs, Phase.LIVE, np.int8).tobytes()
+            self._every_slot = np.ones(num_envs, bool)
+            self._episodes_before = [0] * num_envs  # by workers that were replaced
+            self._untold = self._none_lost  # slots of lost workers of which the caller does not know yet
             self.shared_memory = self._decide(shared_memory)
             self._carrier = self._attach_all()
         except BaseException as error:
@@ -154,17 +154,17 @@ class ProcVecEnv(SlotVecEnv):
             )
         return possible if shared_memory is None else shared_memory
 
-    def _facts(self, links: Iterable[Link]) -> list[dict[str, Any]]:
-        """What new workers are, once they have built their sub-environments."""
+    def _facts(self) -> list[dict[str, Any]]:
+        """What the workers are, once they have built their sub-environments."""
         deadline = _deadline(self._start_timeout)
-        outcomes = {link.index: self._fact(link, deadline) for link in links}
-        self._raise_failures(outcomes)
-        return list(outcomes.values())
+        outcomes = [self._fact(link, deadline) for link in self._links]
+        raise_first_failure(self._links, outcomes)
+        return outcomes
 
     def _fact(self, link: Link, deadline: float | None) -> Any:
         """What a new worker is, or the `Failure` that kept it from being anything."""
         outcome = self._answer(link, deadline, keeps=False)
-        return _at_start(link, outcome) if isinstance(outcome, Failure) else outcome
+        return at_start(link, outcome) if isinstance(outcome, Failure) else outcome
 
     def _attach_all(self) -> Carrier:
         if not self.shared_memory:
@@ -179,8 +179,7 @@ class ProcVecEnv(SlotVecEnv):
         link.attach(
             board, Attachment(board.sizes, link.index, link.lo, self._autoreset_options is not None), self._number
         )
-        outcome = self._answer(link, _deadline(self._start_timeout))
-        self._raise_failures({link.index: outcome})
+        raise_first_failure([link], [self._answer(link, _deadline(self._start_timeout))])
         link.use(board)
 
     # ---- calls ---------------------------------------------------------------------------------
@@ -194,24 +193,30 @@ class ProcVecEnv(SlotVecEnv):
         if self._unasked:
             self._ask_options()
         batch = check_actions(self.action_space, actions, self.num_envs)
+        steady = self.phase.tobytes() == self._all_live
         options = self._next_options if self._autoreset_options is not None else None
         requests = self._carrier.requests(batch, options)
-        seen = self.lost_rows
         outcomes = self._exchange(
-            {index: ("step", request) for index, request in enumerate(requests)},
-            moving=calls_of(self.phase) != Call.HOLD,
-            actions=batch,
+            "step", requests, moving=self._every_slot if steady else calls_of(self.phase) != Call.HOLD, actions=batch
         )
-        self._stand_in(outcomes, self._first_reset)
-        self._raise_failures(outcomes)
+        raise_first_failure(self._links, self._stood_in(outcomes, self._first_reset))
         if self._unasked:
             self._ask_options()
-        *columns, kind, ended = self._carrier.step(
-            [Begun(out) if isinstance(out, ResetColumns) else out for out in outcomes.values()]
+        parts = [Begun(outcome) if type(outcome) is ResetColumns else outcome for outcome in outcomes]
+        observations, rewards, terminated, truncated, infos, kind, ended = self._carrier.step(parts)
+        if self._lost is not self._none_lost:
+            kind[self._lost] = RowKind.LOST
+        result = VecStepResult(
+            observations,
+            rewards,
+            terminated,
+            truncated,
+            infos,
+            kind=kind,
+            ended=ended,
+            space=self.observation_space,
         )
-        kind[seen] = RowKind.LOST
-        result = VecStepResult(*columns, kind=kind, ended=ended, space=self.observation_space)
-        self._tell(result.infos)
+        self._tell(infos)
         self._lost = self._none_lost
         return result
 
@@ -220,25 +225,27 @@ class ProcVecEnv(SlotVecEnv):
         """Reset all shares in parallel. An exception of one lets the others finish and is raised at the end."""
         self._require_open()
         self._drop_stale_replies()  # they say in which phase the slots are
-        request = reset_request(seed, options, mask, self.num_envs)
+        request = self._shards.request(seed, options, mask, self._bounds)
         self._require_rest_started(request.mask)
-        shares = {index: _share_of(request, lo, hi) for index, (lo, hi) in enumerate(self._bounds)}
+        shares = [_share_of(request, lo, hi) for lo, hi in self._bounds]
         if self._checks_options:
-            outcomes = self._exchange({index: ("check_options", share) for index, share in shares.items()})
-            self._raise_failures(outcomes, but_deaths=self._restarts is not None)
+            outcomes = self._exchange("check_options", shares)
+            raise_first_failure(self._links, outcomes, but_deaths=self._restarts is not None)
         if self._board is not None:
             self._board.next_place()
-        outcomes = self._exchange({index: ("reset", share) for index, share in shares.items()}, moving=request.mask)
+        outcomes = self._exchange("reset", shares, moving=request.mask)
         if self._restarts is not None:
             self._restarts.seeded(request.slots, request.seeds)
-        self._stand_in(outcomes, lambda link: self._first_reset(link, shares[link.index]))
-        self._raise_failures(outcomes)
+        self._stood_in(outcomes, lambda link: self._first_reset(link, shares[link.index]))
+        raise_first_failure(self._links, outcomes)
         if self._unasked:
             self._ask_options()
-        result = VecResetResult(*self._carrier.reset(list(outcomes.values())))
-        self._untold &= ~request.mask
-        self._tell(result.infos)
-        self._unfinished, self._lost = None, self._lost & ~request.mask
+        observations, infos, dones = self._carrier.reset(outcomes)
+        self._untold = self._untold & ~request.mask
+        self._tell(infos)
+        result = VecResetResult(observations, infos, dones)
+        left = self._lost & ~request.mask
+        self._unfinished, self._lost = None, left if left.any() else self._none_lost
         return result
 
     async def async_step(self, actions: Any) -> VecStepResult:
@@ -268,10 +275,11 @@ class ProcVecEnv(SlotVecEnv):
         """Set `name` in the workers, on the layer of each sub-environment that has it."""
         self._require_open()
         values = self._slot_values(value)
-        messages = {index: ("set_attr", (name, values[lo:hi])) for index, (lo, hi) in enumerate(self._bounds)}
         with _as_attribute_error():
             self._call_all("find_attr", name)
-            self._raise_failures(self._exchange(messages))
+            raise_first_failure(
+                self._links, self._exchange("set_attr", [(name, values[lo:hi]) for lo, hi in self._bounds])
+            )
         if self._restarts is not None:
             self._restarts.attributes[name] = values
 
@@ -302,7 +310,7 @@ class ProcVecEnv(SlotVecEnv):
             self.closed = True
             if os.getpid() != self._pid:
                 return  # the workers belong to the process that this one was forked from
-            with self._lock:
+            with self._lock:  # a call that waits for the workers lets go within a moment
                 self._stop()
 
     # ---- talking to the workers ----------------------------------------------------------------
@@ -320,36 +328,43 @@ class ProcVecEnv(SlotVecEnv):
             raise VecEnvClosed
 
     def _call_all(self, command: str, payload: Any) -> list[Any]:
-        outcomes = self._exchange({link.index: (command, payload) for link in self._links})
-        self._raise_failures(outcomes)
-        return list(outcomes.values())
+        outcomes = self._exchange(command, [payload] * self.num_workers)
+        raise_first_failure(self._links, outcomes)
+        return outcomes
 
     def _exchange(
         self,
-        messages: Mapping[int, tuple[str, Any]],
+        command: str,
+        payloads: Sequence[Any],
         moving: NDArray[np.bool_] | None = None,
         actions: Any = None,
-    ) -> dict[int, Any]:
+    ) -> list[Any]:
         """Send one request to each worker and collect every answer: what the command returned, or a `Failure`.
 
         Args:
-            messages: command and payload by worker; nothing is sent unless all of them can be pickled.
+            command: what is asked.
+            payloads: one per worker; nothing is sent unless all of them can be pickled. None in a step: all of it
+                stands on the board.
             moving: slots that the requests move; their rows are lost until the caller clears `_unfinished`.
             actions: of a step, for what is said of a worker that died in it.
         """
         self._number += 1
-        packed = {
-            index: None if command == "step" and payload is None else pack_request(self._number, command, payload)
-            for index, (command, payload) in messages.items()
-        }
+        number = self._number
+        packed = [
+            None if command == "step" and payload is None else pack_request(number, command, payload)
+            for payload in payloads
+        ]
         self._drop_stale_replies()
         if moving is not None:
             self._note_unfinished()
             self._unfinished = moving
-        for index, data in packed.items():
-            self._links[index].send(self._number, messages[index][0], data)
+        self._owing = True
+        for link, data in zip(self._links, packed, strict=True):
+            link.send(number, data)
         deadline = _deadline(self.step_timeout)
-        return {index: self._answer(self._links[index], deadline, actions) for index in packed}
+        outcomes = [self._answer(link, deadline, actions) for link in self._links]
+        self._owing = any(link.waiting_for is not None for link in self._links)
+        return outcomes
 
     def _answer(self, link: Link, deadline: float | None, actions: Any = None, keeps: bool = True) -> Any:
         """What a worker answered to the latest request: a value or a `Failure`.
@@ -370,19 +385,25 @@ class ProcVecEnv(SlotVecEnv):
                         self._absorb(link, reply, value)
                     link.taken(reply)
         except Slow:
-            return Failure(None, SLOW, "no answer in time", "")
-        return self._obituary(link, actions) if link.dead else value
+            return Failure(None, SLOW, "no answer in time")
+        if link.dead:
+            alone = actions is not None and link.hi - link.lo == 1
+            return obituary(link, str(read_row(self.action_space, actions, link.lo)) if alone else "")
+        return value
 
     def _drop_stale_replies(self) -> None:
         """Read the answers to calls that did not wait for them."""
+        if not self._owing:
+            return
         deadline = _deadline(self.step_timeout)
-        outcomes = {}
+        slow = []
         for link in self._links:
             link.drop_unasked()
-            if link.waiting_for is not None and not link.dead:
-                outcomes[link.index] = self._answer(link, deadline)
-        slow = {i: out for i, out in outcomes.items() if isinstance(out, Failure) and out.kind == SLOW}
-        self._raise_failures({i: out for i, out in slow.items() if self._links[i].waiting_for is not None})
+            owes = link.waiting_for is not None and not link.dead
+            outcome = self._answer(link, deadline) if owes else None
+            slow.append(outcome if link.waiting_for is not None and not link.dead else None)
+        raise_first_failure(self._links, slow)
+        self._owing = False
 
     def _absorb(self, link: Link, reply: Reply, value: Any) -> None:
         """Keep what an answer says of the slots, also when its result will never be seen."""
@@ -396,68 +417,35 @@ class ProcVecEnv(SlotVecEnv):
                     self._episode[slot] = episode - 1
                     self._episodes_began((slot,))
 
-    # ---- failures ------------------------------------------------------------------------------
-
-    def _obituary(self, link: Link, actions: Any) -> Failure:
-        """What is known of a worker that died."""
-        link.process.join(1.0)  # its exit code may be a moment late
-        facts = [_exit_of(link.process), f"pid {link.process.pid}"]
-        if actions is not None and link.hi - link.lo == 1:
-            facts.append(f"action {read_row(self.action_space, actions, link.lo)}")
-        return Failure(None, "EOFError", f"worker process exited unexpectedly ({', '.join(facts)})", "", death=True)
-
-    def _raise_failures(self, outcomes: Mapping[int, Any], but_deaths: bool = False) -> None:
-        """Raise the failure of the lowest slot."""
-        failures = [
-            (self._links[index], outcome)
-            for index, outcome in outcomes.items()
-            if isinstance(outcome, Failure) and not (but_deaths and outcome.death)
-        ]
-        if not failures:
-            return
-        link, failure = min(failures, key=lambda entry: entry[0].lo if entry[1].slot is None else entry[1].slot)
-        rank = link.lo if failure.slot is None else failure.slot
-        text = f"{_who(link, failure)} raised {failure.kind}: {failure.message}"
-        slow = [_slots_of(other) for other, out in failures if out.kind == SLOW]
-        if failure.kind == SLOW:
-            text += f" (slow: {', '.join(slow)}). The next call waits for what is still under way."
-        raise VecEnvWorkerError(
-            f"{text}\n\n{failure.trace}" if failure.trace else text,
-            rank=rank,
-            exc_type=failure.kind,
-            remote_traceback=failure.trace,
-            pid=link.process.pid,
-            exitcode=link.process.exitcode,
-        )
-
     # ---- lost workers --------------------------------------------------------------------------
 
-    def _stand_in(self, outcomes: dict[int, Any], request: Callable[[Link], ResetRequest]) -> None:
-        """Replace workers that died, and their outcomes by the first rows of new episodes.
+    def _stood_in(self, outcomes: list[Any], request: Callable[[Link], ResetRequest]) -> list[Any]:
+        """Replace workers that died, and their outcomes, in place, by the first rows of new episodes.
 
         Args:
             outcomes: of a step or a reset.
             request: the reset with which the slots of a new worker begin.
         """
-        if self._restarts is None:
-            return
-        for index, outcome in outcomes.items():
-            if isinstance(outcome, Failure) and outcome.death:
-                outcomes[index] = self._replaced(index, outcome, self._restarts, request)
-            else:
-                self._restarts.answered(index)
+        if self._restarts is not None:
+            for index, outcome in enumerate(outcomes):
+                if type(outcome) is Failure and outcome.death:
+                    outcomes[index] = self._replaced(index, outcome, self._restarts, request)
+                else:
+                    self._restarts.answered(index)
+        return outcomes
 
     def _replaced(self, index: int, death: Failure, restarts: Restarts, request: Callable[[Link], ResetRequest]) -> Any:
         """The outcome of the first reset in a new worker; the death of the old one after too many in a row."""
         lo, hi = self._bounds[index]
-        self._untold[lo:hi] = True
-        self._lost = self._lost | self._untold
+        gone = np.zeros(self.num_envs, bool)
+        gone[lo:hi] = True
+        self._untold, self._lost = self._untold | gone, self._lost | gone
         while (delay := restarts.delay(index)) is not None:
             time.sleep(delay)
-            _bury([self._links[index]], 0.0)
+            end_processes([self._links[index]], 0.0)
             self._links[index] = self._launcher.start(index)
             outcome = self._begin_again(self._links[index], restarts, request)
-            if not (isinstance(outcome, Failure) and outcome.death):
+            if not (type(outcome) is Failure and outcome.death):
                 return outcome
         return death
 
@@ -477,7 +465,7 @@ class ProcVecEnv(SlotVecEnv):
         outcome: Any = None
         for command, payload in [*calls, ("reset", request(link))]:
             self._number += 1
-            link.send(self._number, command, pack_request(self._number, command, payload))
+            link.send(self._number, pack_request(self._number, command, payload))
             outcome = self._answer(link, _deadline(self.step_timeout))
             if isinstance(outcome, Failure):
                 break
@@ -497,10 +485,10 @@ class ProcVecEnv(SlotVecEnv):
 
     def _tell(self, infos: Any) -> None:
         """Say in the infos which slots were in lost workers."""
-        if self._untold.any():
+        if self._untold is not self._none_lost:
             for slot in np.flatnonzero(self._untold).tolist():
                 infos[slot]["worker_lost"] = True
-            self._untold[:] = False
+            self._untold = self._none_lost
 
     # ---- closing -------------------------------------------------------------------------------
 
@@ -508,7 +496,6 @@ class ProcVecEnv(SlotVecEnv):
         """Ask every worker to close, then end those that do not end in time."""
         self._ending = True
         deadline = time.monotonic() + self.close_timeout
-        outcomes: dict[int, Any] = {}
         self._number += 1
         # those that owe an answer come last: others need not wait for them
         for link in sorted(self._links, key=lambda link: link.waiting_for is not None):
@@ -517,79 +504,23 @@ class ProcVecEnv(SlotVecEnv):
                     reply = link.receive(deadline)
                     if reply is not None:
                         link.taken(reply)
-                link.send(self._number, "close", pack_request(self._number, "close", None))
+                link.send(self._number, pack_request(self._number, "close", None))
+        outcomes = []
         for link in self._links:
+            reply = None
             if link.waiting_for == self._number and not link.dead:
                 with suppress(Slow):
                     reply = link.receive(deadline)
-                    if reply is not None:
-                        link.taken(reply)
-                        outcomes[link.index] = reply.open()
+            outcomes.append(None if reply is None else reply.open())
         try:
-            self._raise_failures(outcomes)
+            raise_first_failure(self._links, outcomes)
         finally:
-            _bury(self._links, max(0.0, deadline - time.monotonic()))
+            end_processes(self._links, max(0.0, deadline - time.monotonic()))
             if self._board is not None:
                 self._board.block.close()
             self._board = None
             vars(self).pop("_carrier", None)  # it holds on to the memory, too
             self._files.remove()
-
-
-def _bury(links: Iterable[Link], seconds: float) -> None:
-    """Wait for processes to end, make them, and release what they took."""
-    deadline = time.monotonic() + seconds
-    for link in links:
-        link.process.join(max(0.0, deadline - time.monotonic()))
-    for end, patience in (("terminate", 1.0), ("kill", None)):
-        left = [link.process for link in links if link.process.is_alive()]
-        for process in left:
-            getattr(process, end)()
-        for process in left:
-            process.join(patience)
-    for link in links:
-        link.release()
-
-
-def _abandon(links: list[Link], pid: int) -> None:
-    """End the workers of an object that is collected, or left at exit, without having been closed."""
-    if os.getpid() == pid:
-        for link in links:
-            with suppress(ValueError):  # closed
-                link.process.kill()
-
-
-def _at_start(link: Link, outcome: Failure) -> Failure:
-    """A failure of a worker that has not been ready yet."""
-    if outcome.kind == SLOW:
-        return outcome._replace(message="not built within start_timeout")
-    if outcome.death and link.process.exitcode == UNGUARDED:
-        return outcome._replace(message=f"{outcome.message} while it was starting. {GUARD}")
-    if outcome.death:
-        return outcome._replace(message=f"{outcome.message} while it was starting")
-    return outcome
-
-
-def _who(link: Link, failure: Failure) -> str:
-    return _slots_of(link) if failure.slot is None else f"Sub-env {failure.slot}"
-
-
-def _slots_of(link: Link) -> str:
-    alone = link.hi - link.lo == 1
-    return f"Sub-env {link.lo}" if alone else f"Worker {link.index} (sub-envs {link.lo}-{link.hi - 1})"
-
-
-def _exit_of(process: Any) -> str:
-    """How a process ended."""
-    code = process.exitcode
-    if code is None:
-        return "it does not answer"
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return f"killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"killed by signal {-code}"
 
 
 def _deadline(seconds: float | None) -> float | None:

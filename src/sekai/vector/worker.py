@@ -19,11 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.vector.block import receive_block
-from sekai.vector.board import ANSWERED, ASKED, COMMAND, MESSAGE, STEP, Board
+from sekai.vector.board import ANSWERED, ASKED, COMMAND, IN_PIPE, MESSAGE, NO_MESSAGE, STEP, TRAY_BYTES, Board
 from sekai.vector.child import prepare_process
 from sekai.vector.failure import Failure
 from sekai.vector.pickling import dumps, dumps_by_value
 from sekai.vector.share import Share
+from sekai.vector.spin import changes
 
 IDLE = 1.0  # seconds after which a worker at the board looks whether the caller is still there
 
@@ -104,11 +105,15 @@ class BoardDesk:
         self._asked, self._command, self._answered, self._message = (
             board.at(index, field) for field in (ASKED, COMMAND, ANSWERED, MESSAGE)
         )
+        self._tray = board.trays[index]
+        self._spins = board.spins
         self._last = asked
 
     def next(self) -> tuple[int, str, bytes | None] | None:
         """Number, command and pickled payload of the next request; None when the caller is gone."""
         control = self._control
+        if self._spins and changes(control, self._asked, self._last):
+            self._go.acquire(False)  # each request brings one, which would pile up
         while control[self._asked] == self._last:
             if not self._go.acquire(True, IDLE) and self._caller_is_gone():
                 return None
@@ -125,10 +130,13 @@ class BoardDesk:
         """Answer a request."""
         packed = None if value is None else pack_value(value)
         share.post_phases()
-        self._control[self._message] = packed is not None
+        in_pipe = packed is not None and len(packed) > TRAY_BYTES
+        if packed is not None and not in_pipe:
+            self._tray[: len(packed)] = packed
+        self._control[self._message] = NO_MESSAGE if packed is None else IN_PIPE if in_pipe else len(packed)
         self._control[self._answered] = number
         self._done.release()
-        if packed is not None:
+        if packed is not None and in_pipe:
             self._pipe.send_bytes(packed)
 
     def _caller_is_gone(self) -> bool:
