@@ -68,6 +68,7 @@ class Link:
         self._semaphores = semaphores
         self._check = check
         self._board: Board | None = None
+        self._rows: Any = None
         self._interrupt, self._alarm = Deferred(signal.SIGINT), Deferred(_ALARM)
 
     def attach(self, board: Board, attachment: Attachment, number: int) -> None:
@@ -86,6 +87,7 @@ class Link:
     def use(self, board: Board) -> None:
         """The worker has attached itself."""
         self._board = board
+        self._rows = board.phase[self.lo : self.hi], board.episode[self.lo : self.hi]
 
     def send(self, number: int, request: bytes | None) -> None:
         """Send a request; a worker that has died is marked so.
@@ -122,19 +124,20 @@ class Link:
         self.pipe.close()
         self.process.close()
         self.inbox.clear()
-        self._board = self._semaphores = None
+        self._board = self._semaphores = self._rows = None
 
-    def receive(self, deadline: float | None = None) -> Reply | None:
+    def receive(self, deadline: float | None = None, looks: bool = False) -> Reply | None:
         """The next answer, None when the worker has died. It stays the next one until it is `taken`.
 
         Args:
+            looks: whether to look for a moment before going to sleep, since it must be about to come.
             deadline: when to stop waiting, in seconds of `time.monotonic`.
 
         Raises:
             Slow: no answer by then.
         """
         if not self.inbox:
-            alive = self._read_pipe(deadline) if self._board is None else self._read_board(self._board, deadline)
+            alive = self._read_pipe(deadline) if self._board is None else self._read_board(self._board, deadline, looks)
             if not alive:
                 self.dead = True
                 return None
@@ -157,25 +160,24 @@ class Link:
             self._go_on(deadline)
         return self._read_message(pickle.loads)
 
-    def _read_board(self, board: Board, deadline: float | None) -> bool:
+    def _read_board(self, board: Board, deadline: float | None, looks: bool) -> bool:
         """`_read_pipe`, for an answer that is announced on the board."""
         assert self._semaphores is not None
         control, done, number = board.control, self._semaphores[1], self.waiting_for
         assert number is not None
         seen = control[self._answered]
-        if seen == number or (board.spins and changes(control, self._answered, seen)):
+        if seen == number or (looks and board.spins and changes(control, self._answered, seen)):
             done.acquire(False)  # each answer brings one, which would pile up
         while control[self._answered] != number:
             if not done.acquire(True, WATCH):
                 self._go_on(deadline)
                 if not self.process.is_alive() and control[self._answered] != number:
                     return False
-        rows = board.phase[self.lo : self.hi], board.episode[self.lo : self.hi]
         length = control[self._message]
         if length == IN_PIPE:
-            return self._read_message(lambda packed: Reply(number, packed, *rows))
+            return self._read_message(lambda packed: Reply(number, packed, *self._rows))
         packed = None if length == NO_MESSAGE else bytes(board.trays[self.index][:length])
-        self.inbox.append(Reply(number, packed, *rows))
+        self.inbox.append(Reply(number, packed, *self._rows))
         return True
 
     def _read_message(self, opened: Callable[[bytes], Reply]) -> bool:

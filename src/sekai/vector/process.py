@@ -104,6 +104,7 @@ class ProcVecEnv(SlotVecEnv):
         self._bounds = share_bounds(num_envs, self.num_workers)
         self._files = ArrayFiles()
         self._pid, self._number = os.getpid(), 0
+        self._nothing_owed = [None] * self.num_workers
         self._owing = self._ending = False  # some worker owes an answer; the workers are being closed
         self._closing = threading.RLock()
         self._links: list[Link] = []
@@ -189,11 +190,12 @@ class ProcVecEnv(SlotVecEnv):
         """Step all shares in parallel. An exception of one lets the others finish; the worker stays alive."""
         self._require_open()
         self._drop_stale_replies()  # they say in which phase and episode the slots are
-        self._require_started()
+        steady = self.phase.tobytes() == self._all_live
+        if not steady:
+            self._require_started()
         if self._unasked:
             self._ask_options()
         batch = check_actions(self.action_space, actions, self.num_envs)
-        steady = self.phase.tobytes() == self._all_live
         options = self._next_options if self._autoreset_options is not None else None
         requests = self._carrier.requests(batch, options)
         outcomes = self._exchange(
@@ -362,23 +364,27 @@ class ProcVecEnv(SlotVecEnv):
         for link, data in zip(self._links, packed, strict=True):
             link.send(number, data)
         deadline = _deadline(self.step_timeout)
-        outcomes = [self._answer(link, deadline, actions) for link in self._links]
-        self._owing = any(link.waiting_for is not None for link in self._links)
+        # while the first answer is on its way, this process would only be in the way of the workers
+        outcomes = [self._answer(link, deadline, actions, looks=link.index > 0) for link in self._links]
+        self._owing = [link.waiting_for for link in self._links] != self._nothing_owed
         return outcomes
 
-    def _answer(self, link: Link, deadline: float | None, actions: Any = None, keeps: bool = True) -> Any:
+    def _answer(
+        self, link: Link, deadline: float | None, actions: Any = None, *, looks: bool = False, keeps: bool = True
+    ) -> Any:
         """What a worker answered to the latest request: a value or a `Failure`.
 
         Args:
             link: the worker.
             deadline: when to stop waiting.
             actions: see `_exchange`.
+            looks: see `Link.receive`.
             keeps: whether the answer speaks of slots that have begun.
         """
         value: Any = None
         try:
             while link.waiting_for is not None and not link.dead:  # past a stale answer, should there be one
-                reply = link.receive(deadline)
+                reply = link.receive(deadline, looks)
                 if reply is not None:
                     value = reply.open()
                     if keeps:
