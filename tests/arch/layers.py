@@ -58,6 +58,8 @@ HEAVY: tuple[str, ...] = (
 
 # Where printing is the purpose.
 PRINTS: tuple[str, ...] = ("sekai.cli",)
+#: a worker process seeds the global generators for the environments in it; it draws nothing
+SEEDS_GLOBALS: tuple[str, ...] = ("sekai.vector.child",)
 
 # Import name -> distribution name, where they differ.
 DISTRIBUTIONS: dict[str, str] = {"stable_baselines3": "stable-baselines3"}

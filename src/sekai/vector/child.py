@@ -47,6 +47,6 @@ def _take_one_thread() -> None:
         return
     for name in _THREADS:
         os.environ[name] = "1"
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it has no types
+    from threadpoolctl import threadpool_limits
 
     threadpool_limits(1)

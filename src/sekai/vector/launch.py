@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -20,6 +21,7 @@ GUARD = (
     "Workers import the main script again, so a script that builds a ProcVecEnv must do that under "
     "`if __name__ == '__main__':`."
 )
+_started: WeakSet[Any] = WeakSet()
 #: exit code of a process that found itself building a ProcVecEnv while it imported the main script
 UNGUARDED = 75
 
@@ -34,7 +36,7 @@ def refuse_nested_start() -> None:
     """
     process = multiprocessing.current_process()
     if getattr(process, "_inheriting", False):
-        raise SystemExit(UNGUARDED)
+        os._exit(UNGUARDED)  # the fork server would turn SystemExit into another code
     if process.daemon:
         raise RuntimeError(
             "This process is a daemon of multiprocessing, which may not start workers: use vectorization_mode='sync' "
@@ -94,6 +96,7 @@ class Launcher:
             raise
         finally:
             theirs.close()
+        _started.add(process)
         return Link(index, (lo, hi), process, ours, semaphores, self._check)
 
     def _semaphores(self) -> tuple[Any, Any]:
@@ -105,6 +108,18 @@ class Launcher:
                 f"A semaphore could not be made ({error.strerror}); they live in /dev/shm, which may be full or "
                 "missing: make room there, or pass shared_memory=False.",
             ) from None
+
+
+def _disown() -> None:
+    """In a process that was forked from this one: leave its workers alone.
+
+    multiprocessing keeps its list of children across a fork, and ends them when the forked process exits.
+    """
+    getattr(multiprocessing.process, "_children", set()).difference_update(_started)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_disown)
 
 
 def at_start(link: Link, failure: Failure) -> Failure:

@@ -10,7 +10,6 @@ import numpy as np
 
 from sekai.seeding import VecSeed, slot_seeds
 from sekai.spaces.checks import whole_number
-from sekai.vector.base import SlotVecEnv
 from sekai.vector.building import EnvFactory, check_factories
 from sekai.vector.maps import ArrayFiles
 from sekai.vector.pickling import dumps_by_value
@@ -65,7 +64,7 @@ class NativeShards:
         num_envs: slots of all workers together.
     """
 
-    def __init__(self, make: Callable[..., SlotVecEnv], num_envs: int) -> None:
+    def __init__(self, make: Callable[..., Any], num_envs: int) -> None:
         if not callable(make):
             raise TypeError(f"make is {make!r}; expected a function of (num_envs, autoreset) that builds a VecEnv.")
         self._make = make

@@ -15,6 +15,7 @@ from sekai.vector.base import SlotVecEnv
 from sekai.vector.board import PLACE, Board
 from sekai.vector.building import EnvFactory
 from sekai.vector.info_columns import InfoWriter
+from sekai.vector.native import NativeVecEnv
 from sekai.vector.requests import Options, ResetRequest
 from sekai.vector.results import VecStepResult
 from sekai.vector.shares import cut
@@ -197,7 +198,7 @@ class _Post:
         self._place = board.at(index, PLACE)
         self._out = [map_arrays(lambda rows: rows[lo:hi], batch) for batch in board.observations]
         self._actions = None if board.actions is None else cut(vec.action_space, board.actions, lo, hi)
-        self._columns = [
+        self._columns: list[NDArray[Any]] = [
             column[lo:hi] for column in (board.rewards, board.terminated, board.truncated, board.kind, board.ended)
         ]
         self._phase, self._episode = board.phase[lo:hi], board.episode[lo:hi]
@@ -247,7 +248,7 @@ def build_slots(env_fns: Sequence[EnvFactory], autoreset: str, first_slot: int) 
     return Share(Slots(env_fns, first_slot, autoreset))
 
 
-def build_native(make: Callable[..., SlotVecEnv], count: int, autoreset: str, first_slot: int) -> Share:
+def build_native(make: Callable[..., Any], count: int, autoreset: str, first_slot: int) -> Share:
     """A share that one native vector environment steps.
 
     Args:
@@ -256,4 +257,7 @@ def build_native(make: Callable[..., SlotVecEnv], count: int, autoreset: str, fi
         autoreset: the mode.
         first_slot: index of the first one.
     """
-    return NativeShare(make(num_envs=count, autoreset=autoreset))
+    vec = make(num_envs=count, autoreset=autoreset)
+    if not isinstance(vec, NativeVecEnv):
+        raise TypeError(f"A native shard is {vec!r} ({type(vec).__name__}); expected a NativeVecEnv.")
+    return NativeShare(vec)
