@@ -27,7 +27,9 @@ class Pair:
         self.pickled = 0
 
     def send(self, dicts: list[Row]) -> Infos:
-        news = [writer.write(Infos.of(dicts[lo:hi])) for writer, (lo, hi) in zip(self.writers, self.bounds, strict=True)]
+        news = [
+            writer.write(Infos.of(dicts[lo:hi])) for writer, (lo, hi) in zip(self.writers, self.bounds, strict=True)
+        ]
         for worker, part in enumerate(news):
             if part is not None:
                 self.reader.learn(worker, part)

@@ -36,6 +36,8 @@ class SharedBlock:
         OSError: there is no room for it.
     """
 
+    descriptor = -1
+
     def __init__(self, size: int, descriptor: int | None = None) -> None:
         self.size = size
         self.descriptor = _allocated(size) if descriptor is None else descriptor
@@ -51,6 +53,9 @@ class SharedBlock:
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
+
+    def __del__(self) -> None:
+        self.close()
 
 
 class Carver:

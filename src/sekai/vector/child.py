@@ -13,6 +13,8 @@ from multiprocessing.connection import wait
 
 import numpy as np
 
+#: set when the caller has died
+caller_has_died = threading.Event()
 GRACE = 5.0  # seconds that a worker whose caller has died has for ending by itself
 #: workers share the cores; a library that starts one thread per core in each of them slows all of them down
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -37,6 +39,7 @@ def _end_with_the_caller() -> None:
     caller = parent_process()
     if caller is not None:
         wait([caller.sentinel])
+        caller_has_died.set()
         time.sleep(GRACE)
         os._exit(1)
 

@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 from weakref import WeakSet
@@ -14,7 +14,7 @@ from weakref import WeakSet
 import numpy as np
 
 from sekai.vector.failure import SLOW, Failure
-from sekai.vector.links import Link
+from sekai.vector.links import Gate, Link
 from sekai.vector.worker import work
 
 GUARD = (
@@ -52,7 +52,7 @@ class Launcher:
         bounds: `[lo, hi)` of each worker's slots.
         builds: pickles of functions of the first slot that build a `Share`, one per worker.
         shares_memory: whether there may be a board.
-        check: see `Link`.
+        gate: see `Link`.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class Launcher:
         bounds: Sequence[tuple[int, int]],
         builds: Sequence[bytes],
         shares_memory: bool,
-        check: Callable[[], None],
+        gate: Gate,
     ) -> None:
         refuse_nested_start()
         self._context = multiprocessing.get_context(context or ("spawn" if sys.platform == "win32" else "forkserver"))
-        self._bounds, self._builds, self._shares_memory, self._check = bounds, builds, shares_memory, check
+        self._bounds, self._builds, self._shares_memory, self._gate = bounds, builds, shares_memory, gate
         self._entropy: Any = np.random.SeedSequence().entropy
         self._started = 0
 
@@ -97,7 +97,7 @@ class Launcher:
         finally:
             theirs.close()
         _started.add(process)
-        return Link(index, (lo, hi), process, ours, semaphores, self._check)
+        return Link(index, (lo, hi), process, ours, semaphores, self._gate)
 
     def _semaphores(self) -> tuple[Any, Any]:
         try:

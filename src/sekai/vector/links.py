@@ -9,6 +9,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from sekai.errors import VecEnvClosed
 from sekai.vector.block import send_block
 from sekai.vector.board import (
     ANSWERED,
@@ -32,6 +33,21 @@ _ALARM = getattr(signal, "SIGALRM", signal.SIGINT)
 WATCH = 0.05
 
 
+class Gate:
+    """Tells calls that wait for workers that another thread has closed what they wait for.
+
+    Attributes:
+        shut: whether it has.
+    """
+
+    shut = False
+
+    def check(self) -> None:
+        """Raise `VecEnvClosed` while the gate is shut."""
+        if self.shut:
+            raise VecEnvClosed
+
+
 class Slow(Exception):
     """No answer came in time."""
 
@@ -43,7 +59,7 @@ class Link:
         index, lo, hi: number of the worker, and the bounds `[lo, hi)` of its slots.
         process, pipe: what it runs in, and how to reach it.
         semaphores: `go` and `done`, see `BoardDesk`; None where there will be no board.
-        check: called while an answer is waited for; it raises when the waiting has become pointless.
+        gate: looked at while an answer is waited for.
 
     Attributes:
         waiting_for: number of the request whose answer has not been read.
@@ -58,7 +74,7 @@ class Link:
         process: Any,
         pipe: Connection,
         semaphores: tuple[Any, Any] | None,
-        check: Callable[[], None],
+        gate: Gate,
     ) -> None:
         self.index, (self.lo, self.hi) = index, bounds
         self.process, self.pipe = process, pipe
@@ -66,7 +82,7 @@ class Link:
         self.inbox: list[Reply] = []
         self.dead = False
         self._semaphores = semaphores
-        self._check = check
+        self._gate = gate
         self._board: Board | None = None
         self._rows: Any = None
         self._interrupt, self._alarm = Deferred(signal.SIGINT), Deferred(_ALARM)
@@ -184,7 +200,7 @@ class Link:
         """Read one message into the inbox; False when the worker has died."""
         try:
             while not self.pipe.poll(WATCH):
-                self._check()
+                self._gate.check()
                 if not self.process.is_alive() and not self.pipe.poll(0):
                     return False
             with self._alarm, self._interrupt:
@@ -199,6 +215,6 @@ class Link:
 
     def _go_on(self, deadline: float | None) -> None:
         """Called now and then while an answer is waited for."""
-        self._check()
+        self._gate.check()
         if deadline is not None and time.monotonic() >= deadline:
             raise Slow

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.core.slots import AutoresetMode, Call, Phase, RowKind, calls_of
-from sekai.errors import VecEnvClosed, VecEnvWorkerError
+from sekai.errors import VecEnvWorkerError
 from sekai.seeding import VecSeed
 from sekai.spaces import has_fixed_size, read_row
 from sekai.spaces.checks import whole_number
@@ -33,7 +33,7 @@ from sekai.vector.exclusive import exclusive, exclusive_step
 from sekai.vector.failure import SLOW, Failure, obituary, raise_first_failure
 from sekai.vector.info_columns import InfoNews
 from sekai.vector.launch import Launcher, abandon, at_start, end_processes
-from sekai.vector.links import Link, Slow
+from sekai.vector.links import Gate, Link, Slow
 from sekai.vector.maps import ArrayFiles
 from sekai.vector.requests import ResetRequest
 from sekai.vector.restarts import Restarts
@@ -105,14 +105,15 @@ class ProcVecEnv(SlotVecEnv):
         self._files = ArrayFiles()
         self._pid, self._number = os.getpid(), 0
         self._nothing_owed = [None] * self.num_workers
-        self._owing = self._ending = False  # some worker owes an answer; the workers are being closed
+        self._owing = False  # some worker owes an answer
+        self._gate = Gate()
         self._closing = threading.RLock()
         self._links: list[Link] = []
         self._board: Board | None = None
         self._restarts = Restarts(num_envs, self.num_workers) if on_worker_loss == "restart" else None
         builds = self._shards.builds(self._bounds, AutoresetMode.parse(autoreset).value, self._files)
         shares_memory = AVAILABLE and shared_memory is not False
-        self._launcher = Launcher(context, self._bounds, builds, shares_memory, self._go_on_waiting)
+        self._launcher = Launcher(context, self._bounds, builds, shares_memory, self._gate)
         weakref.finalize(self, abandon, self._links, self._pid)
         try:
             for index in range(self.num_workers):
@@ -312,7 +313,9 @@ class ProcVecEnv(SlotVecEnv):
             self.closed = True
             if os.getpid() != self._pid:
                 return  # the workers belong to the process that this one was forked from
-            with self._lock:  # a call that waits for the workers lets go within a moment
+            self._gate.shut = True
+            with self._lock:  # a call that waits for the workers has let go
+                self._gate.shut = False
                 self._stop()
 
     # ---- talking to the workers ----------------------------------------------------------------
@@ -323,11 +326,6 @@ class ProcVecEnv(SlotVecEnv):
             raise RuntimeError(
                 f"{self} belongs to process {self._pid}, from which this one was forked: build one here."
             )
-
-    def _go_on_waiting(self) -> None:
-        """Raise when another thread has closed this object."""
-        if self.closed and not self._ending:
-            raise VecEnvClosed
 
     def _call_all(self, command: str, payload: Any) -> list[Any]:
         outcomes = self._exchange(command, [payload] * self.num_workers)
@@ -500,7 +498,6 @@ class ProcVecEnv(SlotVecEnv):
 
     def _stop(self) -> None:
         """Ask every worker to close, then end those that do not end in time."""
-        self._ending = True
         deadline = time.monotonic() + self.close_timeout
         self._number += 1
         # those that owe an answer come last: others need not wait for them

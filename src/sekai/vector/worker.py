@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sekai.vector.block import receive_block
 from sekai.vector.board import ANSWERED, ASKED, COMMAND, IN_PIPE, MESSAGE, NO_MESSAGE, STEP, TRAY_BYTES, Board
-from sekai.vector.child import prepare_process
+from sekai.vector.child import caller_has_died, prepare_process
 from sekai.vector.failure import Failure
 from sekai.vector.pickling import dumps, dumps_by_value
 from sekai.vector.share import Share
@@ -140,8 +140,9 @@ class BoardDesk:
             self._pipe.send_bytes(packed)
 
     def _caller_is_gone(self) -> bool:
-        # something to read from the pipe, and no request that announced it: its end
-        return self._pipe.poll(0) and self._control[self._asked] == self._last
+        # something to read from the pipe, and no request that announced it: its end. A process that was forked later
+        # than this one may keep the pipe open.
+        return caller_has_died.is_set() or (self._pipe.poll(0) and self._control[self._asked] == self._last)
 
 
 def work(
