@@ -167,6 +167,7 @@ class PortfolioEnv(ParameterEnv):
         self._frozen = np.zeros(1, bool)
         self._action = np.zeros((1, size), np.float32)
         self._low = low
+        self._action_shape = self.action_space.shape  # in a step, a property costs
         self._out = np.zeros((pk.OUT_ROWS, 1))
         self._flags = np.zeros((2, 1), bool)
 
@@ -359,7 +360,7 @@ class PortfolioEnv(ParameterEnv):
                 given = np.asarray(action) if not has_masked_entries(action) else np.empty(0)
             except (ValueError, TypeError):
                 given = np.empty(0)
-        if given.shape == self.action_space.shape and given.dtype.kind in "fiu":
+        if given.shape == self._action_shape and given.dtype.kind in "fiu":
             if given.dtype != np.float32:
                 with np.errstate(over="ignore"):
                     given = given.astype(np.float32)
