@@ -74,6 +74,7 @@ class LocalVecEnv(SlotVecEnv):
         self.render_mode = envs[0].render_mode
         n = self.num_envs
         self._resets_itself = [resets_itself(env) for env in envs]
+        self._fresh_infos = [vars(type(env)).get("fresh_infos", False) for env in envs]
         self._batch = empty_batch(self.observation_space, n)
         self._write = row_writer(self.observation_space, first=self.first_slot)
         # columns of the call in progress; flags also of the latest row of each slot
@@ -101,7 +102,9 @@ class LocalVecEnv(SlotVecEnv):
         try:
             self._write(self._batch, slot, observation)
             self._rewards[slot] = reward if type(reward) is float else as_reward(reward, self.first_slot + slot)
-            self._infos[slot] = snapshot(info if type(info) is dict else as_info(info, self.first_slot + slot))
+            if not self._fresh_infos[slot]:
+                info = snapshot(info if type(info) is dict else as_info(info, self.first_slot + slot))
+            self._infos[slot] = info
         except Exception:
             if terminated or truncated:  # the episode is over, whatever its last row was meant to be
                 self.phase[slot] = NEW

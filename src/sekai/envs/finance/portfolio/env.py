@@ -91,6 +91,7 @@ class PortfolioEnv(ParameterEnv):
             read-only.
     """
 
+    fresh_infos = True
     metadata = {"render_modes": RENDER_MODES, "render_fps": RENDER_FPS}  # noqa: RUF012  # gymnasium declares it so
     _picture = pictures.PORTFOLIO
     _kept = ("_live", "_first_row")

@@ -97,6 +97,7 @@ class TradingEnv(ParameterEnv):
         lookback, episode_length, prices, data, model, reward, transaction_cost, execution: as given; read-only.
     """
 
+    fresh_infos = True
     metadata = {"render_modes": RENDER_MODES, "render_fps": RENDER_FPS}  # noqa: RUF012  # gymnasium declares it so
     _picture = pictures.TRADING
     _kept = ("_live", "_first_row")
