@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 import time
-from typing import Any
+from typing import Any, ClassVar
 
 import cloudpickle
 import gymnasium
@@ -259,7 +259,7 @@ def test_a_subclass_does_not_inherit_the_promise_of_fresh_infos() -> None:
             return super().step(action)._replace(info={"t": self.t + 1})
 
     class Careless(Careful):
-        shared: dict[str, Any] = {}
+        shared: ClassVar[dict[str, Any]] = {}
 
         def step(self, action: Any) -> Any:
             self.shared["t"] = self.t + 1
