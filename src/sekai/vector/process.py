@@ -279,14 +279,23 @@ class ProcVecEnv(SlotVecEnv):
     @exclusive
     def call(self, name: str, *args: Any, **kwargs: Any) -> list[Any]:
         """Call `name` in the workers; arguments and results are pickled."""
+        return self.call_slots(range(self.num_envs), name, *args, **kwargs)
+
+    @exclusive
+    def call_slots(self, slots: Iterable[int], name: str, *args: Any, **kwargs: Any) -> list[Any]:
+        """`call`, of some sub-environments only; one result for each, in the order of `slots`."""
         self._require_open()
+        wanted = list(slots)
+        shares = {w.index: [slot - w.lo for slot in sorted(set(wanted)) if w.lo <= slot < w.hi] for w in self._workers}
+        messages = {index: ("call", (share, name, args, kwargs)) for index, share in shares.items() if share}
         try:
-            return self._join_lists(self._exchange(self._to_all("call", (name, args, kwargs))))
+            results = dict(zip(sorted(set(wanted)), self._join_lists(self._exchange(messages)), strict=True))
         except VecEnvWorkerError as error:
             if error.exc_type == "AttributeError":  # of the method itself, unless there is no such name
                 with _as_attribute_error():
                     self._exchange(self._to_all("find_attr", name))
             raise
+        return [results[slot] for slot in wanted]
 
     def layers(self) -> list[str]:
         """This class, then the layers of the first sub-environment."""

@@ -139,10 +139,10 @@ class Share(SyncVecEnv):
         """Set an attribute of every slot."""
         self.set_attr(*request)
 
-    def run_call(self, request: tuple[str, tuple[Any, ...], dict[str, Any]]) -> list[Any]:
-        """Call a method of every slot."""
-        name, args, kwargs = request
-        return self.call(name, *args, **kwargs)
+    def run_call(self, request: tuple[list[int], str, tuple[Any, ...], dict[str, Any]]) -> list[Any]:
+        """Call a method of some slots, counted within the share."""
+        slots, name, args, kwargs = request
+        return self.call_slots(slots, name, *args, **kwargs)
 
     def run_close(self, _: None) -> None:
         """Close the share."""
