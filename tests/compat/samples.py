@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any
+
+import gymnasium
+from gymnasium.vector import AutoresetMode as GymnasiumMode
+from gymnasium.vector import SyncVectorEnv
 
 import sekai
 from sekai.testing import CodedEnv, CodedVecEnv
@@ -32,6 +37,28 @@ def coded(
 def factory(slot: int, length: int, ending: Any) -> Any:
     """A factory of one coded environment."""
     return lambda: CodedEnv(slot, length, ending=ending)
+
+
+class Fresh(gymnasium.Wrapper):
+    """Around a coded environment: gymnasium and SB3 keep what they were given, and it reuses its buffers."""
+
+    def reset(self, **given: Any) -> Any:
+        return deepcopy(tuple(self.env.reset(**given)))
+
+    def step(self, action: Any) -> Any:
+        return deepcopy(tuple(self.env.step(action)))
+
+
+def gymnasium_coded(
+    lengths: Sequence[int] = (2, 3), endings: Any = None, mode: str = "same_step", cls: Any = None
+) -> Any:
+    """The same slots in a vector environment of gymnasium's own."""
+    endings = endings or ["terminated"] * len(lengths)
+    makers = [
+        lambda make=factory(*each): Fresh(make())  # noqa: B008  # bound here, in the loop
+        for each in zip(range(len(lengths)), lengths, endings, strict=True)
+    ]
+    return (cls or SyncVectorEnv)(makers, autoreset_mode=GymnasiumMode[mode.upper()])
 
 
 def places(observations: Any) -> list[tuple[int, ...]]:

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
-from copy import deepcopy
 from typing import Any
 
 import gymnasium
@@ -24,7 +23,7 @@ import sekai
 from sekai.compat import to_sb3
 from sekai.seeding import spawn_seeds
 from sekai.testing import CodedVecEnv
-from tests.compat.samples import BACKENDS, coded, factory, places
+from tests.compat.samples import BACKENDS, Fresh, coded, factory, places
 
 ALL = ("terminated", "truncated", "both")
 
@@ -113,13 +112,6 @@ def test_the_time_limit_key_is_truncated_and_not_terminated(ending: Any, flag: b
 
 
 def test_a_dummy_vec_env_of_the_same_environments_says_the_same() -> None:
-    class Fresh(gymnasium.Wrapper):  # SB3 keeps references
-        def reset(self, **given: Any) -> Any:
-            return deepcopy(tuple(self.env.reset(**given)))
-
-        def step(self, action: Any) -> Any:
-            return deepcopy(tuple(self.env.step(action)))
-
     def maker(slot: int) -> Any:
         return lambda: Fresh(factory(slot, (2, 3, 2)[slot], ALL[slot])())
 
