@@ -80,6 +80,17 @@ def test_disabled_timeline() -> None:
         [{"t": 0}, {}],
     )
     assert rows(vec.step([1, 2])) == ([(0, episode, 1), (1, 0, 5)], [11.0, 0.0], [STEP, FROZEN])
+    # a call in which all were frozen ran nothing: slot 1 had one hidden episode, beside this last step
+    assert places(vec.reset().observations)[1] == (1, 2, 0)
+
+
+def test_a_partial_reset_shows_the_frozen_rows_of_the_others() -> None:
+    vec = from_gymnasium_vector(gymnasium_coded((2, 9), mode="disabled"))
+    vec.reset()
+    for _ in range(3):
+        vec.step([1, 2])
+    assert places(vec.reset(mask=np.array([False, True])).observations) == [(0, 0, 2), (1, 1, 0)]
+    assert rows(vec.step([1, 2]))[0] == [(0, 0, 2), (1, 1, 1)]
 
 
 def pairs(mode: str, cls: Any = None) -> tuple[Any, Any]:
@@ -191,6 +202,7 @@ class Scripted(VectorEnv):
         return np.zeros((2, 1), np.float32), {}
 
     def step(self, actions: Any) -> Any:
+        self.heard = actions.tolist()
         ended, infos = self.results.pop(0)
         observations = np.ones((2, 1), np.float32)
         return observations, np.zeros(2), np.array(ended), np.zeros(2, bool), infos
@@ -262,15 +274,30 @@ def test_an_end_in_the_call_that_resets_is_no_next_step() -> None:
     )
 
 
-def test_an_environment_that_ignores_the_mask_is_found_out() -> None:
-    vec = from_gymnasium_vector(Scripted(((False, False), {}), mode="DISABLED"))
+class Reusing(Scripted):
+    """Returns one array again and again."""
+
+    buffer = np.zeros((2, 1), np.float32)
+
+    def reset(self, **given: Any) -> Any:
+        self.buffer[:] = 0.0
+        return self.buffer, {}
+
+    def step(self, actions: Any) -> Any:
+        self.buffer[:] = 1.0
+        return self.buffer, *super().step(actions)[1:]
+
+
+@pytest.mark.parametrize("cls", [Scripted, Reusing])
+def test_an_environment_that_ignores_the_mask_is_found_out(cls: Any) -> None:
+    vec = from_gymnasium_vector(cls(((False, False), {}), mode="DISABLED"))
     vec.reset()
     vec.step([0, 0])
     with pytest.raises(RuntimeError) as ignored:
         vec.reset(mask=np.array([True, False]))
     assert str(ignored.value) == (
-        "Scripted(num_envs=2) ignores options['reset_mask'] and has reset other slots too: reset all slots together, "
-        "or use an environment that resets by itself."
+        f"{cls.__name__}(num_envs=2) ignores options['reset_mask'] and has reset other slots too: reset all slots "
+        "together, or use an environment that resets by itself."
     )
     with pytest.raises(sekai.ResetRequired):
         vec.step([0, 0])
@@ -289,6 +316,26 @@ def test_an_error_of_the_environment_asks_for_a_reset_of_all() -> None:
         vec.step([0, 0])
     vec.reset()
     assert vec.lost_rows.tolist() == [False, False]
+
+
+def test_a_failed_reset_loses_the_rows_of_its_slots() -> None:
+    class Fails(Scripted):
+        def reset(self, **given: Any) -> Any:
+            raise ValueError("no episode")
+
+    vec = from_gymnasium_vector(Fails())
+    with pytest.raises(ValueError, match="no episode"):
+        vec.reset()
+    assert vec.lost_rows.tolist() == [True, True]
+
+
+def test_a_waiting_slot_is_not_told_the_action_that_it_ignores() -> None:
+    nothing: dict[str, Any] = {}
+    vec = from_gymnasium_vector(Scripted(((True, False), nothing), ((False, False), nothing), mode="NEXT_STEP"))
+    vec.reset()
+    vec.step([1, 1])
+    vec.step([0, 0])
+    assert vec.env.heard == [1, 0]
 
 
 def test_wrong_shapes_and_dtypes_are_named() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gymnasium.vector import VectorEnv
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import sekai
@@ -105,6 +105,7 @@ infos = st.recursive(
 )
 
 
+@example([{"a": "\x00"}])
 @given(st.lists(infos, min_size=1, max_size=4))
 def test_back_and_forth_is_the_identity(rows: list[dict[str, Any]]) -> None:
     assert to_rows(to_columns(rows), np.ones(len(rows), bool)) == rows

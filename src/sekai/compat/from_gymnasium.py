@@ -107,7 +107,6 @@ class FromGymnasiumVector(ArrayVecEnv):
             infos = to_rows(columns, request.mask)
             self._show(raw, ~request.mask)
             self.phase[request.mask] = Phase.LIVE
-            self._flags[:, request.mask] = False
             self._episodes_began(request.slots)
         result = VecResetResult(self._shown(), Infos.of(infos), self.phase >= Phase.WAITING)
         self._lost = self._lost & ~request.mask

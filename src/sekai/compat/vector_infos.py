@@ -54,6 +54,8 @@ def _column(name: str, rows: Sequence[Row], present: NDArray[np.bool_]) -> Any:
     if all(isinstance(value, Mapping) for value in given):
         return to_columns([row.get(name, {}) for row in rows])
     values = stack(given)
+    if values.dtype.kind == "U":
+        values = np.array(given, object)  # as gymnasium has it; an array of strings would cut zeros at their ends
     if values.dtype == object:
         column = np.full(len(rows), None, object)
     else:
