@@ -265,26 +265,22 @@ def test_a_seed_repeats_an_evaluation_and_none_goes_on() -> None:
     assert evaluate(zeros(2), vec, 6).returns.tolist() != first.returns.tolist()
 
 
-def test_an_episode_that_lost_a_row_is_played_again() -> None:
-    vec = coded((3, 3))
-    calls = []
+@pytest.mark.parametrize("lost", [2, 3])  # the row of the second step, or that of the last
+def test_an_episode_that_lost_a_row_is_played_again(lost: int) -> None:
+    vec, seen = coded((3, 3)), []
 
     def policy(observations: Any) -> Any:
-        calls.append(observations.copy())
-        if len(calls) == 2:
+        seen.append(observations[1].tolist())
+        if len(seen) == lost:
             vec.lose_rows(np.array([False, True]))
-        return np.zeros(2, int)
+        return (observations[:, 1] > 0).astype(int)
 
     found = evaluate(policy, vec, 2)
-    assert (found.returns.tolist(), found.lengths.tolist()) == ([60.0, 60.0], [3, 3])
-    # slot 1 began episode 1 after the lost row, and that is the one that counts
-    assert [observations[1].tolist() for observations in calls] == [
-        [1, 0, 0],
-        [1, 0, 1],
-        [1, 1, 0],
-        [1, 1, 1],
-        [1, 1, 2],
-    ]
+    # in slot 1 a whole later episode counts, in which the action is 1
+    assert (found.returns.tolist(), found.lengths.tolist()) == ([60.0, 63.0], [3, 3])
+    episode = seen[-1][1]
+    assert episode > 0 and seen[-3:] == [[1, episode, t] for t in range(3)]
+    assert seen[:-3] == [[1, 0, t] for t in range(lost)]
 
 
 def test_the_interval_is_the_bootstrap_s_of_the_returns() -> None:

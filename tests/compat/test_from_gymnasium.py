@@ -80,8 +80,6 @@ def test_disabled_timeline() -> None:
         [{"t": 0}, {}],
     )
     assert rows(vec.step([1, 2])) == ([(0, episode, 1), (1, 0, 5)], [11.0, 0.0], [STEP, FROZEN])
-    # a call in which all were frozen ran nothing: slot 1 had one hidden episode, beside this last step
-    assert places(vec.reset().observations)[1] == (1, 2, 0)
 
 
 def test_a_partial_reset_shows_the_frozen_rows_of_the_others() -> None:
@@ -316,6 +314,15 @@ def test_an_error_of_the_environment_asks_for_a_reset_of_all() -> None:
         vec.step([0, 0])
     vec.reset()
     assert vec.lost_rows.tolist() == [False, False]
+
+
+def test_a_call_in_which_all_slots_are_frozen_does_not_reach_the_environment() -> None:
+    env = Scripted(((True, True), {}), mode="DISABLED")
+    vec = from_gymnasium_vector(env)
+    vec.reset()
+    vec.step([1, 1])
+    frozen = vec.step([0, 0])
+    assert (frozen.kind.tolist(), env.heard) == ([FROZEN, FROZEN], [1, 1])
 
 
 def test_a_failed_reset_loses_the_rows_of_its_slots() -> None:
