@@ -279,17 +279,21 @@ class LocalVecEnv(SlotVecEnv):
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> list[Any]:
         """Call `name` on every sub-environment, or read it where it is not callable."""
+        return self.call_slots(range(self.num_envs), name, *args, **kwargs)
+
+    def call_slots(self, slots: Iterable[int], name: str, *args: Any, **kwargs: Any) -> list[Any]:
+        """`call`, of some sub-environments only; one result for each, in the order of `slots`."""
         self._require_open()
 
         def one(slot: int) -> Any:
             attribute = find_attr(self.envs[slot], name)[1]
             return attribute(*args, **kwargs) if callable(attribute) else attribute
 
-        return self._each(one)
+        return self._each(one, slots)
 
-    def _each(self, function: Callable[[int], Any]) -> list[Any]:
+    def _each(self, function: Callable[[int], Any], slots: Iterable[int] | None = None) -> list[Any]:
         results = []
-        for slot in range(self.num_envs):
+        for slot in range(self.num_envs) if slots is None else slots:
             with blaming(self.first_slot + slot):
                 results.append(function(slot))
         return results

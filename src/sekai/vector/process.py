@@ -289,14 +289,24 @@ class ProcVecEnv(SlotVecEnv):
     @exclusive
     def call(self, name: str, *args: Any, **kwargs: Any) -> list[Any]:
         """Call `name` in the workers; arguments and results are pickled."""
+        return self.call_slots(range(self.num_envs), name, *args, **kwargs)
+
+    @exclusive
+    def call_slots(self, slots: Iterable[int], name: str, *args: Any, **kwargs: Any) -> list[Any]:
+        """`call`, of some sub-environments only; one result for each, in the order of `slots`."""
         self._require_open()
+        wanted = list(slots)
+        shares = [sorted({slot - lo for slot in wanted if lo <= slot < hi}) for lo, hi in self._bounds]
         try:
-            return _joined(self._call_all("call", (name, args, kwargs)))
+            outcomes = self._exchange("call", [(share, name, args, kwargs) for share in shares])
+            raise_first_failure(self._links, outcomes)
         except VecEnvWorkerError as error:
             if error.exc_type == "AttributeError":  # of the method itself, unless there is no such name
                 with _as_attribute_error():
                     self._call_all("find_attr", name)
             raise
+        results = dict(zip(sorted(set(wanted)), _joined(outcomes), strict=True))
+        return [results[slot] for slot in wanted]
 
     def layers(self) -> list[str]:
         """This class, then the layers of the first sub-environment."""

@@ -159,10 +159,16 @@ class Share:
         """Set an attribute of every slot."""
         self.vec.set_attr(*request)
 
-    def run_call(self, request: tuple[str, tuple[Any, ...], dict[str, Any]]) -> list[Any]:
-        """Call a method of every slot."""
-        name, args, kwargs = request
-        return self.vec.call(name, *args, **kwargs)
+    def run_call(self, request: tuple[list[int], str, tuple[Any, ...], dict[str, Any]]) -> list[Any]:
+        """Call a method of some slots, counted within the share."""
+        slots, name, args, kwargs = request
+        if len(slots) == self.vec.num_envs:
+            return self.vec.call(name, *args, **kwargs)
+        return self._call_some(slots, name, args, kwargs)
+
+    def _call_some(self, slots: list[int], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        assert isinstance(self.vec, Slots)
+        return self.vec.call_slots(slots, name, *args, **kwargs)
 
     def run_close(self, _: None) -> None:
         """Close the share."""
@@ -180,6 +186,11 @@ class NativeShare(Share):
     def run_reset(self, request: ResetRequest) -> ResetColumns:
         """Reset the masked slots of the share; the first of the seeds is the seed of the share."""
         return super().run_reset(request._replace(seeds=request.seeds[0]))  # type: ignore[arg-type]
+
+    def _call_some(self, slots: list[int], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        if not slots:
+            return []
+        raise ValueError(f"A native shard calls {name!r} of all its sub-envs or of none; given {slots}.")
 
 
 class _Post:
