@@ -150,18 +150,23 @@ def test_a_vector_environment_gives_the_same_draws_in_every_mode(mode: str) -> N
     assert any(wrong) == (mode == "same_step")
 
 
-def test_a_reset_within_an_episode_is_no_step_though_nothing_can_be_seen() -> None:
-    blind = sekai.Box(0, 1, (1,), np.float32)
-    nothing = np.zeros((1, 1), np.float32)
-    for told in (True, False):
-        buffer = ReplayBuffer(blind, sekai.Discrete(2), capacity=10, num_envs=1, seed=0)
-        for t in range(6):
-            start = np.array([t == 3 and told])
-            buffer.add(nothing, [0], [2.0**t], NO, NO, nothing, valid=~NO, episode_start=start)
-        found = set(buffer.sample(200, gamma=1.0, n_step=6).rewards.tolist())
-        first, second = {1.0 + 2 + 4, 2.0 + 4, 4.0}, {8.0 + 16 + 32, 16.0 + 32, 32.0}
-        # without being told, the buffer would take the six steps for one episode: 1 + 2 + 4 + 8 + 16 + 32 = 63
-        assert found == (first | second if told else {float(64 - 2**t) for t in range(6)})
+BLIND = sekai.Box(0, 1, (1,), np.float32)
+NOTHING = np.zeros((1, 1), np.float32)
+
+
+@pytest.mark.parametrize("boundary", ["terminated", "truncated", "invalid", "start", None])
+def test_no_draw_passes_a_boundary_though_nothing_can_be_seen(boundary: str | None) -> None:
+    buffer = ReplayBuffer(BLIND, sekai.Discrete(2), capacity=10, num_envs=1, seed=0)
+    for t in range(6):
+        if boundary == "invalid" and t == 3:
+            buffer.add(NOTHING, [0], [1e9], NO, NO, NOTHING, valid=NO)
+        flags = [np.array([boundary == name and t == 2]) for name in ("terminated", "truncated")]
+        start = np.array([boundary == "start" and t == 3])
+        buffer.add(NOTHING, [0], [2.0**t], *flags, NOTHING, valid=~NO, episode_start=start)
+    found = set(buffer.sample(200, gamma=1.0, n_step=6).rewards.tolist())
+    first, second = {1.0 + 2 + 4, 2.0 + 4, 4.0}, {8.0 + 16 + 32, 16.0 + 32, 32.0}
+    # without a boundary the six steps are one episode: 1 + 2 + 4 + 8 + 16 + 32 = 63, and so on
+    assert found == (first | second if boundary else {float(64 - 2**t) for t in range(6)})
 
 
 def test_a_row_left_out_is_noticed_by_its_observation() -> None:
@@ -222,20 +227,33 @@ def test_dict_and_tuple_observations_and_extras_come_back_as_they_were() -> None
     np.testing.assert_array_equal(sample.extras["state"][:, 1, 1], t)
     assert (sample.observations["camera"].dtype, sample.extras["state"].shape) == (np.uint8, (100, 2, 2))
     assert sample.extras["log_prob"].dtype == np.float32
+    # a NaN equals itself: three steps from the first of four, though each observation holds one
+    several = buffer.sample(100, gamma=1.0, n_step=3)
+    steps = {int(t): int(k) for t, k in zip(several.extras["state"][:, 0, 0], several.steps, strict=True)}
+    assert steps == {t: min(3, 4 - t % 4, 15 - t) for t in range(15)}
 
 
 def test_a_successor_is_stored_twice_only_at_ends() -> None:
     space = sekai.Box(-np.inf, np.inf, (1000,), np.float32)
     buffer = ReplayBuffer(space, sekai.Discrete(2), capacity=4000, num_envs=4, seed=0)
-    rng, no = np.random.default_rng(0), np.zeros(4, bool)
-    seen = rng.normal(size=(4, 1000)).astype(np.float32)
-    for t in range(2500):
-        after = rng.normal(size=(4, 1000)).astype(np.float32)
-        ends = np.array([t % 100 == 99] * 4)
-        buffer.add(seen, [0] * 4, [0.0] * 4, ends, no, after, valid=~no)
-        seen = rng.normal(size=(4, 1000)).astype(np.float32) if ends[0] else after
-    # 4,000 observations of 4 kB are 16 MB; of the ends in them, 40, the places are given again and again
+    no, zeros = np.zeros(4, bool), np.zeros((4, 1000), np.float32)
+    seen = zeros + 0
+    for t in range(5000):
+        ends = np.array([t % 50 == 49] * 4)
+        buffer.add(seen, [0] * 4, [0.0] * 4, ends, no, zeros + (t + 1), valid=~no)
+        seen = zeros + (-t if ends[0] else t + 1)
+    # 4,000 observations of 4 kB are 16 MB; of the 80 ends among them the places are given again and again
     assert buffer.nbytes < 1.05 * 4000 * 4000
+
+
+def test_hundreds_of_successors_on_the_side_stay_what_they_are() -> None:
+    stream = Stream(2, np.random.default_rng(0), ends=0.9)
+    buffer = buffer_of(2, 300)
+    for _ in range(400):
+        add(buffer, stream.row())
+    right = expected(stream, 300, 1, 0.5)
+    found = by_place(buffer.sample(30_000, gamma=0.5))
+    assert found == {place: right[place] for place in found} and len(found) > 500
 
 
 def test_draws_are_copies_and_the_same_seed_gives_the_same() -> None:

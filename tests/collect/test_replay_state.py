@@ -125,7 +125,7 @@ def changed(name: str, value: Any) -> Any:
             r"state\['count'\] is int64 of shape \(1,\); expected int64 of shape \(2,\)",
         ),
         (changed("count", lambda c: c + 99), r"state\['count'\] is .* expected numbers from 0 to 6"),
-        (changed("head", lambda h: h + 1), r"state\['head'\] is .* those of 'count' in rings that are not full yet"),
+        (changed("head", lambda h: h - 1), r"state\['head'\] is .* those of 'count' in rings that are not full yet"),
         (changed("rewards", lambda r: r[1:]), r"state\['rewards'\] has shape \(9,\).* expected \(10,\) and float64"),
         (
             changed("open", lambda o: o.astype(int)),

@@ -228,8 +228,6 @@ class ReplayBuffer:
 
     def _settle(self, slots: NDArray[np.intp], seen: Arrays) -> None:
         """Say of the newest row of some slots how the row that comes now follows it."""
-        if self._length == 1:  # the newest row is about to be overwritten
-            return
         has = self._count[slots] > 0
         slots, seen = slots[has], [leaf[has] for leaf in seen]
         newest = self._newest(slots)
