@@ -7,6 +7,7 @@ copies of the pages it writes to, as if the array had been pickled.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import weakref
@@ -39,7 +40,7 @@ class ArrayFiles:
         if id(array) not in self._known:
             if self._folder is None:
                 self._folder = Path(tempfile.mkdtemp(prefix="sekai-arrays-"))
-                weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+                weakref.finalize(self, _remove, self._folder, os.getpid())
             path = self._folder / f"{len(self._known)}.npy"
             np.save(path, array)
             self._known[id(array)] = array, path
@@ -51,6 +52,12 @@ class ArrayFiles:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)  # Windows keeps what another process still maps
             self._folder = None
+
+
+def _remove(folder: Path, pid: int) -> None:
+    """Remove a folder, in the process that made it only, and not in one that was forked from it."""
+    if os.getpid() == pid:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def open_array(path: str) -> NDArray[Any]:

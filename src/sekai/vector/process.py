@@ -41,6 +41,7 @@ from sekai.vector.results import VecResetResult, VecStepResult
 from sekai.vector.shards import NativeShards, shards_of
 from sekai.vector.share import ResetColumns
 from sekai.vector.shares import share_bounds
+from sekai.vector.signals import undisturbed
 from sekai.vector.threads import in_thread
 from sekai.vector.worker import Attachment, Reply, pack_request
 
@@ -117,7 +118,8 @@ class ProcVecEnv(SlotVecEnv):
         weakref.finalize(self, abandon, self._links, self._pid)
         try:
             for index in range(self.num_workers):
-                self._links.append(self._launcher.start(index))
+                with undisturbed():
+                    self._links.append(self._launcher.start(index))
             facts = self._facts()
             self._pairs = [pair for fact in facts for pair in fact["spaces"]]
             check_equal_spaces(self._pairs)
@@ -181,7 +183,7 @@ class ProcVecEnv(SlotVecEnv):
         link.attach(
             board, Attachment(board.sizes, link.index, link.lo, self._autoreset_options is not None), self._number
         )
-        raise_first_failure([link], [self._answer(link, _deadline(self._start_timeout))])
+        raise_first_failure([link], [self._answer(link, _deadline(self._start_timeout), keeps=False)])
         link.use(board)
 
     # ---- calls ---------------------------------------------------------------------------------
@@ -456,9 +458,14 @@ class ProcVecEnv(SlotVecEnv):
         self._untold, self._lost = self._untold | gone, self._lost | gone
         while (delay := restarts.delay(index)) is not None:
             time.sleep(delay)
-            end_processes([self._links[index]], 0.0)
-            self._links[index] = self._launcher.start(index)
-            outcome = self._begin_again(self._links[index], restarts, request)
+            try:
+                with undisturbed():
+                    end_processes([self._links[index]], 0.0)
+                    self._links[index] = self._launcher.start(index)
+                outcome = self._begin_again(self._links[index], restarts, request)
+            except BaseException:
+                self._links[index].dead = True  # nobody knows how far it came
+                raise
             if not (type(outcome) is Failure and outcome.death):
                 return outcome
         return death
@@ -480,7 +487,7 @@ class ProcVecEnv(SlotVecEnv):
         for command, payload in [*calls, ("reset", request(link))]:
             self._number += 1
             link.send(self._number, pack_request(self._number, command, payload))
-            outcome = self._answer(link, _deadline(self.step_timeout))
+            outcome = self._answer(link, _deadline(self.step_timeout), keeps=command == "reset")
             if isinstance(outcome, Failure):
                 break
         return outcome
