@@ -76,11 +76,7 @@ class PipeDesk:
 
     def next(self) -> tuple[int, str, bytes | None] | None:
         """Number, command and pickled payload of the next request; None when the caller is gone."""
-        try:
-            request: tuple[int, str, bytes | None] = pickle.loads(self._pipe.recv_bytes())
-        except (EOFError, OSError):
-            return None
-        return request
+        return _read(self._pipe)
 
     def answer(self, number: int, value: Any, share: Share) -> None:
         """Answer a request."""
@@ -120,11 +116,7 @@ class BoardDesk:
         self._last = control[self._asked]
         if control[self._command] == STEP:
             return self._last, "step", None
-        try:
-            request: tuple[int, str, bytes | None] = pickle.loads(self._pipe.recv_bytes())
-        except (EOFError, OSError):
-            return None
-        return request
+        return _read(self._pipe)
 
     def answer(self, number: int, value: Any, share: Share) -> None:
         """Answer a request."""
@@ -143,6 +135,15 @@ class BoardDesk:
         # something to read from the pipe, and no request that announced it: its end. A process that was forked later
         # than this one may keep the pipe open.
         return caller_has_died.is_set() or (self._pipe.poll(0) and self._control[self._asked] == self._last)
+
+
+def _read(pipe: Connection) -> tuple[int, str, bytes | None] | None:
+    """A request from the pipe; None when the caller is gone."""
+    try:
+        request: tuple[int, str, bytes | None] = pickle.loads(pipe.recv_bytes())
+    except (EOFError, OSError):
+        return None
+    return request
 
 
 def work(
