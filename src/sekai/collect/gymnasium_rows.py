@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from sekai.collect.rows import Indices, Rows, Source, as_batch, missing_info, replace_rows
+from sekai.collect.rows import Indices, Rows, Source, as_batch, missing_info, restart_slots
 from sekai.core.slots import AutoresetMode, Call, Phase, RowKind, calls_of, kinds_of, phases_after
 from sekai.errors import InvalidObservation, ResetRequired
 
@@ -86,8 +86,12 @@ class GymnasiumSource(Source):
         if self._mode is AutoresetMode.NEXT_STEP:
             rows.starts &= ~ended  # a lost row may have been an end
         elif ended.any() and self._mode is AutoresetMode.DISABLED:
-            first, _ = self._vec.reset(options={"reset_mask": ended.copy()})
-            replace_rows(rows, self.observation_space, ended, first)
+            restart_slots(
+                rows,
+                self.observation_space,
+                ended,
+                lambda mask: self._vec.reset(options={"reset_mask": mask.copy()})[0],
+            )
         elif ended.any():
             slots = np.flatnonzero(ended & (rows.kind != RowKind.LOST))
             rows.finals.append((slots, as_batch(self.observation_space, list(_finals_of(infos, slots)))))

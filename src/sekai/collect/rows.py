@@ -14,6 +14,7 @@ backends or presence masks:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 import gymnasium
@@ -170,27 +171,29 @@ class SekaiSource(Source):
             self._restart(result, rows)
 
     def _restart(self, result: VecStepResult, rows: Rows) -> None:
-        """Reset slots that have ended; what they show then takes the place of their last observation."""
+        """Reset slots that have ended, when it is time."""
         waiting = result.dones & ~result.begun
         assert rows.starts is not None
         rows.starts &= ~waiting  # a lost row may have been an end
         ready = waiting.all() if self._all_at_once else waiting.any()
         if ready:
-            first = self._vec.reset(mask=waiting).observations
-            replace_rows(rows, self.observation_space, waiting, first)
+            restart_slots(rows, self.observation_space, waiting, lambda mask: self._vec.reset(mask=mask).observations)
 
     def lose(self, rows: Rows) -> None:
         """As the wrappers do."""
         self._vec.lose_rows(rows.kind != RowKind.FROZEN)
 
 
-def replace_rows(rows: Rows, space: gymnasium.Space[Any], waiting: Mask, first: Any) -> None:
-    """Let the slots of `waiting` begin an episode with their rows of `first`, in a call that had ended theirs."""
+def restart_slots(rows: Rows, space: gymnasium.Space[Any], waiting: Mask, reset: Callable[[Mask], Any]) -> None:
+    """Reset the slots of `waiting` after a call: what they show then takes the place of their last observation.
+
+    The batch is copied first, since a reset may write to the arrays of the step before it.
+    """
     assert rows.starts is not None
     ended = np.flatnonzero(waiting & (rows.kind <= RowKind.TRUNCATED))
     rows.finals.append((ended, take_rows(space, rows.observations, ended)))
     batch = copy_batch(space, rows.observations)
-    copy_rows(batch, first, np.flatnonzero(waiting))
+    copy_rows(batch, reset(waiting), np.flatnonzero(waiting))
     rows.observations = finish_batch(space, batch)
     rows.starts = rows.starts | waiting
 
