@@ -19,6 +19,8 @@ from sekai.collect.states import Indices, as_array, check_state, copy, put, take
 from sekai.core.slots import RowKind
 from sekai.spaces.checks import whole_number
 
+_NOTHING: dict[str, NDArray[Any]] = {}
+
 
 class Collector:
     """Steps a vector environment with a policy and hands out fragments of `fragment_length` rows.
@@ -91,8 +93,8 @@ class Collector:
         self._observations: Any = None
         self._state: Any = None
         self._starts = self._nobody_starts
-        self._steps = np.zeros(n, np.int64)  # step_index of the row to come; kept only where a stride needs it
-        self._begun, self._taken = np.zeros(n, np.int64), np.zeros(n, np.int64)
+        # of the row to come: its step_index, and the episodes begun so far, its own included
+        self._steps, self._episodes = np.zeros(n, np.int64), np.zeros(n, np.int64)
 
     @property
     def num_slots(self) -> int:
@@ -116,15 +118,14 @@ class Collector:
         observations = self._source.reset(seed, options)
         self.counters.environment_seconds += perf_counter() - begun
         recording = self._recording
-        if recording is None:
-            recording = self._recording = self._new_recording()
-        recording.move_out(None if self._value is None else self._valued(self._state))
-        starts = np.ones(self.num_slots, bool)
-        recording.first(observations, starts)
-        self._observations, self._starts = observations, starts
+        if recording is not None:
+            recording.move_out(None if self._value is None else self._valued(self._state))
+        self._episodes += ~self._starts  # an episode in which nobody acted is not counted
+        self._observations, self._starts = observations, np.ones(self.num_slots, bool)
         self._state = self._fresh(self.num_slots)
         self._steps[:] = 0
-        self._keep_states(recording)
+        if recording is not None:
+            self._begin_row(recording)
 
     def collect(self) -> Fragment:
         """Collect until a fragment is full.
@@ -133,10 +134,13 @@ class Collector:
             Exception: whatever the environment or the policy raised; the rows so far are kept for the next call.
             ValueError, TypeError, LookupError: what the policy or the environment returned is not what was agreed.
         """
-        if self._recording is None:
+        if self._observations is None:
             self.reset()
         recording = self._recording
-        assert recording is not None
+        if recording is None:
+            # only now: whoever holds one fragment until it has the next then needs two sets of arrays, and not three
+            recording = self._recording = self._new_recording()
+            self._begin_row(recording)
         while recording.t < self._length:
             self._call(recording)
         return self._finish(recording)
@@ -172,13 +176,12 @@ class Collector:
                     "would be gone."
                 )
             check_state(decision.state, n, "act")
-        space = self._source.action_space
-        actions = env_actions = as_actions(space, decision.actions, n)
+        actions = env_actions = self._batch_of(decision.actions)
         if decision.env_actions is not None:
-            env_actions = as_actions(space, decision.env_actions, n)
+            env_actions = self._batch_of(decision.env_actions)
         if self._extras is None:
             self._extras = tuple(decision.extras)
-        extras = {name: self._extra(decision.extras, name) for name in self._extras}
+        extras = {name: self._extra(decision.extras, name) for name in self._extras} if self._extras else _NOTHING
         values = None
         if self._value is not None:
             if "value" in decision.extras:
@@ -186,6 +189,9 @@ class Collector:
             else:
                 values = _checked_values(self._value(self._observations, state), n)
         return Plan(actions, env_actions, decision.state, extras, values)
+
+    def _batch_of(self, actions: Any) -> Any:
+        return as_actions(self._source.action_space, actions, self.num_slots)
 
     def _extra(self, extras: Any, name: str) -> NDArray[Any]:
         if name not in extras:
@@ -202,7 +208,7 @@ class Collector:
         """Keep the rows of a call and go on from them. What can raise comes before what changes anything."""
         recording.keep(plan, rows)
         if rows.plain:
-            recording.commit([], [])
+            recording.t += 1
             self._observations, self._state, self._starts = rows.observations, plan.state, self._nobody_starts
             self._steps += 1
         else:
@@ -217,6 +223,7 @@ class Collector:
             self._observations, self._state, self._starts = rows.observations, state, rows.starts
             self._steps += 1
             self._steps[slots] = 0
+            self._episodes[slots] += 1
         if self._state is not None:
             self._keep_states(recording)
 
@@ -267,22 +274,22 @@ class Collector:
         if len(slots):
             recording.keep_state(slots, take(self._state, slots))
 
+    def _begin_row(self, recording: Recording) -> None:
+        """Let the row to come begin with what the slots show now."""
+        recording.first(self._observations, self._starts)
+        self._keep_states(recording)
+
     def _new_recording(self) -> Recording:
-        return Recording(self._source, self._length, self._pool.lend(), self._infos)
+        begun = self._episodes - self._starts
+        return Recording(self._source, self._length, self._pool.lend(), self._infos, begun, self._steps.copy())
 
     def _finish(self, recording: Recording) -> Fragment:
-        """The full fragment; the next one begins with what this one ends on."""
+        """The full fragment."""
         tail_values = None
         if self._value is not None:
             tail_values = self._valued(self._state)(self._every, self._observations)
-        fragment = recording.fragment(
-            begun=self._begun, taken=self._taken, tail_values=tail_values, tail_state=copy(self._state)
-        )
-        following = self._new_recording()
-        following.first(self._observations, self._starts)
-        self._begun, self._taken = recording.counts_after(self._begun, self._taken)
-        self._recording = following
-        self._keep_states(following)
+        fragment = recording.fragment(tail_values, copy(self._state))
+        self._recording = None
         self.counters.fragments += 1
         return fragment
 

@@ -68,16 +68,6 @@ def step_indices(kind: Kinds, starts: Mask, taken: NDArray[np.int64]) -> NDArray
     Args:
         taken: int64 `(N,)`, steps that each slot's episode had taken before the first row.
     """
-    return np.where(valid(kind), _since_start(starts, taken)[:-1], -1)
-
-
-def steps_at_tail(starts: Mask, taken: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Steps that each slot's episode has taken after the last row, int64 `(N,)`."""
-    tail: NDArray[np.int64] = _since_start(starts, taken)[-1]
-    return tail
-
-
-def _since_start(starts: Mask, taken: NDArray[np.int64]) -> NDArray[np.int64]:
-    row = np.arange(len(starts))[:, None]
-    latest = np.maximum.accumulate(np.where(starts, row, -1), axis=0)
-    return np.where(latest < 0, row + taken, row - latest)
+    row = np.arange(len(kind))[:, None]
+    latest = np.maximum.accumulate(np.where(starts[:-1], row, -1), axis=0)
+    return np.where(valid(kind), np.where(latest < 0, row + taken, row - latest), -1)

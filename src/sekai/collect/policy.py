@@ -17,7 +17,7 @@ State: TypeAlias = Any
 Function: TypeAlias = Callable[[Any], Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: that would make it four times as dear, and one is made in every call
 class Decision:
     """What a policy decides for every slot.
 

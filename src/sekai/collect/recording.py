@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sekai.collect.buffers import Loan, as_rows, columns_like, write
 from sekai.collect.fragment import Fragment
-from sekai.collect.masks import bootstrap, steps_at_tail, valid
+from sekai.collect.masks import bootstrap, valid
 from sekai.collect.rows import Rows, Source
 from sekai.collect.sidetable import SideTable
 from sekai.collect.states import Indices
@@ -41,6 +41,13 @@ class Plan(NamedTuple):
 class Recording:
     """Rows of one fragment.
 
+    Args:
+        source: where the rows come from.
+        length: rows of a whole fragment, `T`.
+        loan: its memory.
+        infos: names of the info columns to keep.
+        begun, taken: as in `Fragment`.
+
     Attributes:
         length: rows of a whole fragment, `T`.
         t: rows that count so far.
@@ -48,8 +55,17 @@ class Recording:
         kind: int8 `(T, N)`.
     """
 
-    def __init__(self, source: Source, length: int, loan: Loan, infos: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        source: Source,
+        length: int,
+        loan: Loan,
+        infos: tuple[str, ...],
+        begun: NDArray[np.int64],
+        taken: NDArray[np.int64],
+    ) -> None:
         self.length, self.t = length, 0
+        self._begun, self._taken = begun, taken
         self._source, self._loan, self._info_names = source, loan, infos
         n = source.num_envs
         shape = length, n
@@ -91,7 +107,7 @@ class Recording:
         if self._env_actions is not self._actions:
             write(self._env_actions, t, plan.env_actions, "env_actions")
         for name, values in plan.extras.items():
-            write(self._extras[name], t, values, f"extras[{name!r}]")
+            write(self._extras[name], t, values, name)
         if self._values is not None and plan.values is not None:
             write(self._values, t, plan.values, "values")
         self._rewards[t] = rows.rewards
@@ -161,18 +177,10 @@ class Recording:
             column[t] = 0
             column[t, slots] = values
 
-    def fragment(
-        self,
-        *,
-        begun: NDArray[np.int64],
-        taken: NDArray[np.int64],
-        tail_values: NDArray[Any] | None,
-        tail_state: Any,
-    ) -> Fragment:
+    def fragment(self, tail_values: NDArray[Any] | None, tail_state: Any) -> Fragment:
         """The fragment of all rows; the recording is over.
 
         Args:
-            begun, taken: episodes begun, and steps taken in the one under way, by each slot before the first row.
             tail_values: of the observations after the last row, `(N, ...)`.
             tail_state: the state in which the policy goes on.
         """
@@ -195,8 +203,8 @@ class Recording:
             tail_state=tail_state,
             finals=SideTable(n, self._finals),
             states=SideTable(n, self._states),
-            begun=begun,
-            taken=taken,
+            begun=self._begun,
+            taken=self._taken,
         )
 
     def _next_values(self, tail_values: NDArray[Any]) -> NDArray[Any]:
@@ -208,12 +216,6 @@ class Recording:
             after[t, slots] = values
         after[~bootstrap(self.kind)] = 0
         return after
-
-    def counts_after(
-        self, begun: NDArray[np.int64], taken: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """`begun` and `taken` before the first row of the next fragment."""
-        return begun + self.starts[: self.length].sum(axis=0), steps_at_tail(self.starts, taken)
 
     def final_rows(self, rows: Rows) -> list[tuple[int, Indices, Any]]:
         """The final observations of a call as entries of the side table."""
