@@ -93,8 +93,10 @@ class Collector:
         self._observations: Any = None
         self._state: Any = None
         self._starts = self._nobody_starts
-        # of the row to come: its step_index, and the episodes begun so far, its own included
+        # of the row to come: its step_index (less plain calls not counted yet), and the episodes begun so far, its
+        # own included
         self._steps, self._episodes = np.zeros(n, np.int64), np.zeros(n, np.int64)
+        self._uncounted = 0
 
     @property
     def num_slots(self) -> int:
@@ -123,7 +125,7 @@ class Collector:
         self._episodes += ~self._starts  # an episode in which nobody acted is not counted
         self._observations, self._starts = observations, np.ones(self.num_slots, bool)
         self._state = self._fresh(self.num_slots)
-        self._steps[:] = 0
+        self._steps[:] = self._uncounted = 0
         if recording is not None:
             self._begin_row(recording)
 
@@ -210,7 +212,7 @@ class Collector:
         if rows.plain:
             recording.t += 1
             self._observations, self._state, self._starts = rows.observations, plan.state, self._nobody_starts
-            self._steps += 1
+            self._uncounted += 1
         else:
             finals = recording.final_rows(rows)
             values = self._final_values(plan.state, rows, finals)
@@ -221,8 +223,8 @@ class Collector:
                 state = put(state, slots, self._fresh(len(slots)))
             recording.commit(finals, values)
             self._observations, self._state, self._starts = rows.observations, state, rows.starts
-            self._steps += 1
-            self._steps[slots] = 0
+            self._uncounted += 1
+            self._count_steps()[slots] = 0
             self._episodes[slots] += 1
         if self._state is not None:
             self._keep_states(recording)
@@ -269,10 +271,17 @@ class Collector:
             return
         wanted = self._starts
         if self._stride is not None:
-            wanted = wanted | (self._steps % self._stride == 0)
+            wanted = wanted | (self._count_steps() % self._stride == 0)
         slots = np.flatnonzero(wanted)
         if len(slots):
             recording.keep_state(slots, take(self._state, slots))
+
+    def _count_steps(self) -> NDArray[np.int64]:
+        """The step_index of each slot's row to come."""
+        if self._uncounted:
+            self._steps += self._uncounted
+            self._uncounted = 0
+        return self._steps
 
     def _begin_row(self, recording: Recording) -> None:
         """Let the row to come begin with what the slots show now."""
@@ -281,7 +290,7 @@ class Collector:
 
     def _new_recording(self) -> Recording:
         begun = self._episodes - self._starts
-        return Recording(self._source, self._length, self._pool.lend(), self._infos, begun, self._steps.copy())
+        return Recording(self._source, self._length, self._pool.lend(), self._infos, begun, self._count_steps().copy())
 
     def _finish(self, recording: Recording) -> Fragment:
         """The full fragment."""
