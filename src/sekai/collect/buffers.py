@@ -21,7 +21,7 @@ from sekai.collect.states import as_array
 from sekai.vector.actions import check_actions
 
 Memory = dict[str, NDArray[Any]]
-_LEAF = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+LEAF = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
 class Pool:
@@ -76,7 +76,7 @@ def columns_like(loan: Loan, name: str, space: gymnasium.Space[Any], batch: Any,
 
     Samples without a fixed size go into arrays of objects `(rows, N)`.
     """
-    if isinstance(space, _LEAF):
+    if isinstance(space, LEAF):
         return loan.array(name, (rows, *batch.shape), batch.dtype)
     if isinstance(space, spaces.Dict):
         return {
@@ -120,7 +120,7 @@ def _check_like(columns: NDArray[Any], batch: NDArray[Any], what: str) -> None:
 
 def as_rows(space: gymnasium.Space[Any], batch: Any) -> Any:
     """A batch as a nesting of arrays: samples without a fixed size as an array of objects `(k,)`."""
-    if isinstance(space, _LEAF):
+    if isinstance(space, LEAF):
         return batch
     if isinstance(space, spaces.Dict):
         return {key: as_rows(part, batch[key]) for key, part in space.spaces.items()}
@@ -139,7 +139,7 @@ def as_actions(space: gymnasium.Space[Any], actions: Any, num_slots: int) -> Any
         InvalidAction: a list that does not fit.
         ValueError: a leading axis that is not the slots.
     """
-    if isinstance(space, _LEAF) and not isinstance(actions, (list, tuple)):
+    if isinstance(space, LEAF) and not isinstance(actions, (list, tuple)):
         batch = as_array(actions)
         if batch.ndim == 0 or len(batch) != num_slots:
             raise ValueError(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.collect.buffers import Pool, as_actions
+from sekai.collect.buffers import LEAF, Pool, as_actions
 from sekai.collect.counters import Counters
 from sekai.collect.fragment import Fragment
 from sekai.collect.policy import as_policy
@@ -48,6 +48,7 @@ class Collector:
 
     Attributes:
         counters: what has been received so far.
+        num_slots: number of slots, `N`.
 
     Raises:
         TypeError: no vector environment, no policy, or no `value` where values are wanted.
@@ -86,7 +87,8 @@ class Collector:
         self._extras = None if extras is None else tuple(extras)
         self._infos = tuple(infos)
         self.counters = Counters()
-        n = self._source.num_envs
+        n = self.num_slots = self._source.num_envs
+        self._acts_in_arrays = isinstance(self._source.action_space, LEAF)
         self._pool = Pool()
         self._every, self._nobody_starts = np.arange(n), np.zeros(n, bool)
         self._recording: Recording | None = None
@@ -97,11 +99,6 @@ class Collector:
         # own included
         self._steps, self._episodes = np.zeros(n, np.int64), np.zeros(n, np.int64)
         self._uncounted = 0
-
-    @property
-    def num_slots(self) -> int:
-        """Number of slots, `N`."""
-        return self._source.num_envs
 
     def __iter__(self) -> Iterator[Fragment]:
         """Fragments without end."""
@@ -193,6 +190,8 @@ class Collector:
         return Plan(actions, env_actions, decision.state, extras, values)
 
     def _batch_of(self, actions: Any) -> Any:
+        if type(actions) is np.ndarray and self._acts_in_arrays and actions.shape[:1] == (self.num_slots,):
+            return actions
         return as_actions(self._source.action_space, actions, self.num_slots)
 
     def _extra(self, extras: Any, name: str) -> NDArray[Any]:

@@ -19,6 +19,20 @@ from sekai.core.slots import AutoresetMode, Call, Phase, RowKind, calls_of, kind
 from sekai.errors import InvalidObservation, ResetRequired
 
 
+class GymnasiumRows(Rows):
+    """Rows whose infos are columns with presence masks.
+
+    Attributes:
+        ended: under same-step, bool `(N,)`, slots whose terminal info stands in `final_info`.
+    """
+
+    ended: NDArray[np.bool_] | None = None
+
+    def info(self, name: str, slots: Indices) -> NDArray[Any]:
+        """One info column of some slots."""
+        return _info_of(self._infos, name, slots, self.ended)
+
+
 class GymnasiumSource(Source):
     """A `gymnasium.vector.VectorEnv`.
 
@@ -63,15 +77,9 @@ class GymnasiumSource(Source):
         terminated, truncated = np.asarray(terminated, bool), np.asarray(truncated, bool)
         ended = (terminated | truncated) & (calls == Call.STEP)
         kind = kinds_of(calls, terminated, truncated, self._lost)
-        same_step = self._mode is AutoresetMode.SAME_STEP
-        rows = Rows(
-            observations,
-            rewards,
-            terminated,
-            truncated,
-            kind,
-            lambda name, slots: _info_of(infos, name, slots, ended if same_step else None),
-        )
+        rows = GymnasiumRows(observations, rewards, terminated, truncated, kind, infos)
+        if self._mode is AutoresetMode.SAME_STEP:
+            rows.ended = ended
         phase = phases_after(calls, ended, self._mode)
         if kind.any():
             self._sort(rows, ended, infos)
@@ -94,7 +102,7 @@ class GymnasiumSource(Source):
             )
         elif ended.any():
             slots = np.flatnonzero(ended & (rows.kind != RowKind.LOST))
-            rows.finals.append((slots, as_batch(self.observation_space, list(_finals_of(infos, slots)))))
+            rows.finals = [(slots, as_batch(self.observation_space, list(_finals_of(infos, slots))))]
             rows.starts |= ended
 
     def lose(self, rows: Rows) -> None:

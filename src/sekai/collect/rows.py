@@ -14,7 +14,7 @@ backends or presence masks:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
 import gymnasium
@@ -33,7 +33,7 @@ Restart: TypeAlias = Literal["each", "all"]
 
 
 class Rows:
-    """What a call gave, `N` rows.
+    """What a call gave, `N` rows; how infos are read is the matter of a subclass.
 
     Attributes:
         observations: the batch of which each row is what a policy sees next.
@@ -46,7 +46,9 @@ class Rows:
         finals: `(slots, batch)` pairs, the observations that transitions led to and that are not in `observations`.
     """
 
-    __slots__ = ("_infos", "finals", "kind", "observations", "plain", "rewards", "starts", "terminated", "truncated")
+    plain = True
+    starts: Mask | None = None
+    finals: Sequence[tuple[Indices, Any]] = ()
 
     def __init__(
         self, observations: Any, rewards: Any, terminated: Mask, truncated: Mask, kind: NDArray[np.int8], infos: Any
@@ -54,9 +56,6 @@ class Rows:
         self.observations, self.rewards = observations, rewards
         self.terminated, self.truncated, self.kind = terminated, truncated, kind
         self._infos = infos
-        self.plain = True
-        self.starts: Mask | None = None
-        self.finals: list[tuple[Indices, Any]] = []
 
     def info(self, name: str, slots: Indices) -> NDArray[Any]:
         """One info column of some slots, `(len(slots), ...)`: what the step itself reported.
@@ -64,8 +63,7 @@ class Rows:
         Raises:
             LookupError: a slot has no such key; the message names it.
         """
-        values: NDArray[Any] = self._infos(name, slots)
-        return values
+        raise NotImplementedError
 
 
 class Source(ABC):
@@ -128,6 +126,23 @@ def source_of(vec: Any, restart: Restart) -> Source:
     )
 
 
+class SekaiRows(Rows):
+    """Rows of a `VecEnv`, whose infos are `Infos`."""
+
+    def info(self, name: str, slots: Indices) -> NDArray[Any]:
+        """One info column of some slots."""
+        infos: Infos = self._infos
+        columns = infos.stacked
+        if columns is not None and name in columns:
+            values = columns[name]
+            return values if len(slots) == len(values) else values[slots]
+        part = infos.part(name, slots)
+        if len(part.slots) != len(slots):
+            lacking = int(np.setdiff1d(slots, part.slots)[0])
+            raise missing_info(name, lacking, list(infos[lacking]))
+        return part.values if isinstance(part.values, np.ndarray) else stack(list(part.values))
+
+
 class SekaiSource(Source):
     """A `VecEnv`, in any mode."""
 
@@ -144,13 +159,8 @@ class SekaiSource(Source):
     def step(self, actions: Any) -> Rows:
         """Step, and under "disabled" reset what has ended."""
         result = self._vec.step(actions)
-        rows = Rows(
-            result.observations,
-            result.rewards,
-            result.terminated,
-            result.truncated,
-            result.kind,
-            lambda name, slots: _info_of(result.infos, name, slots),
+        rows = SekaiRows(
+            result.observations, result.rewards, result.terminated, result.truncated, result.kind, result.infos
         )
         if not result.plain:
             try:
@@ -166,7 +176,7 @@ class SekaiSource(Source):
         begun = np.flatnonzero(result.begun & result.valid)
         if len(begun):
             final = result.infos.part("final_observation", begun)
-            rows.finals.append((final.slots, as_batch(self.observation_space, final.values)))
+            rows.finals = [(final.slots, as_batch(self.observation_space, final.values))]
         if self._vec.autoreset is AutoresetMode.DISABLED:
             self._restart(result, rows)
 
@@ -191,7 +201,7 @@ def restart_slots(rows: Rows, space: gymnasium.Space[Any], waiting: Mask, reset:
     """
     assert rows.starts is not None
     ended = np.flatnonzero(waiting & (rows.kind <= RowKind.TRUNCATED))
-    rows.finals.append((ended, take_rows(space, rows.observations, ended)))
+    rows.finals = [*rows.finals, (ended, take_rows(space, rows.observations, ended))]
     batch = copy_batch(space, rows.observations)
     copy_rows(batch, reset(waiting), np.flatnonzero(waiting))
     rows.observations = finish_batch(space, batch)
@@ -203,18 +213,6 @@ def as_batch(space: gymnasium.Space[Any], values: Any) -> Any:
     if isinstance(values, np.ndarray) and values.dtype == space.dtype and values.ndim == len(space.shape or ()) + 1:
         return values
     return concatenate(space, list(values))
-
-
-def _info_of(infos: Infos, name: str, slots: Indices) -> NDArray[Any]:
-    columns = infos.stacked
-    if columns is not None and name in columns:
-        values = columns[name]
-        return values if len(slots) == len(values) else values[slots]
-    part = infos.part(name, slots)
-    if len(part.slots) != len(slots):
-        lacking = int(np.setdiff1d(slots, part.slots)[0])
-        raise missing_info(name, lacking, list(infos[lacking]))
-    return part.values if isinstance(part.values, np.ndarray) else stack(list(part.values))
 
 
 def missing_info(name: str, slot: int, there: list[str]) -> LookupError:
