@@ -148,6 +148,7 @@ class Collector:
         """One call of the environment."""
         counters, begun = self.counters, perf_counter()
         plan = self._decide()
+        recording.decided(plan)
         decided = perf_counter()
         counters.policy_seconds += decided - begun
         rows: Rows | None = None
@@ -207,7 +208,7 @@ class Collector:
 
     def _take(self, recording: Recording, plan: Plan, rows: Rows) -> None:
         """Keep the rows of a call and go on from them. What can raise comes before what changes anything."""
-        recording.keep(plan, rows)
+        recording.keep(rows)
         if rows.plain:
             recording.t += 1
             self._observations, self._state, self._starts = rows.observations, plan.state, self._nobody_starts

@@ -96,8 +96,10 @@ class Recording:
         self.starts[self.t] = starts
         self._states = [entry for entry in self._states if entry[0] != self.t]  # of what these take the place of
 
-    def keep(self, plan: Plan, rows: Rows) -> None:
-        """Write the row of one call, all but what `commit` takes."""
+    def decided(self, plan: Plan) -> None:
+        """Write what was decided in the row to come, before the call: what does not fit is refused while nothing has
+        moved, and the arrays are still in the processor's cache.
+        """
         t = self.t
         if self._actions is None:
             self._lay_out(plan)
@@ -110,6 +112,10 @@ class Recording:
             write(self._extras[name], t, values, name)
         if self._values is not None and plan.values is not None:
             write(self._values, t, plan.values, "values")
+
+    def keep(self, rows: Rows) -> None:
+        """Write what one call gave, all but what `commit` takes."""
+        t = self.t
         self._rewards[t] = rows.rewards
         write(self._observations, t + 1, rows.observations, "observations")
         if not rows.plain:
