@@ -6,6 +6,7 @@ from sekai.collect.collector import Collector
 from sekai.collect.counters import Counters
 from sekai.collect.fragment import Fragment
 from sekai.collect.policy import Decision, Policy, ValuedPolicy, as_policy
+from sekai.collect.sequences import SequenceAssembler, Sequences, pad, unpad
 from sekai.collect.sidetable import SideTable
 
 __all__ = [
@@ -14,7 +15,11 @@ __all__ = [
     "Decision",
     "Fragment",
     "Policy",
+    "SequenceAssembler",
+    "Sequences",
     "SideTable",
     "ValuedPolicy",
     "as_policy",
+    "pad",
+    "unpad",
 ]

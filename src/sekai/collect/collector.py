@@ -13,7 +13,7 @@ from sekai.collect.buffers import LEAF, Pool, as_actions
 from sekai.collect.counters import Counters
 from sekai.collect.fragment import Fragment
 from sekai.collect.policy import as_policy
-from sekai.collect.recording import Plan, Recording
+from sekai.collect.recording import InfoLayout, Plan, Recording
 from sekai.collect.rows import Restart, Rows, source_of
 from sekai.collect.states import Indices, as_array, check_state, copy, put, take
 from sekai.core.slots import RowKind
@@ -85,7 +85,7 @@ class Collector:
         self._length = whole_number("fragment_length", fragment_length, minimum=1)
         self._stride = None if state_stride is None else whole_number("state_stride", state_stride, minimum=1)
         self._extras = None if extras is None else tuple(extras)
-        self._infos = tuple(infos)
+        self._infos: dict[str, InfoLayout] = dict.fromkeys(infos)
         self.counters = Counters()
         n = self.num_slots = self._source.num_envs
         self._acts_in_arrays = isinstance(self._source.action_space, LEAF)

@@ -19,9 +19,10 @@ nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,11 @@ from sekai.collect.sidetable import SideTable
 from sekai.collect.states import map_state
 from sekai.spaces import map_arrays, put_rows
 
+if TYPE_CHECKING:
+    from sekai.collect.sequences import Sequences
+
 Mask = NDArray[np.bool_]
+_NO_COLUMNS: Mapping[str, Any] = {}
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -193,6 +198,31 @@ class Fragment:
         if len(has):
             put_rows(found, has, map_arrays(lambda rows: rows[place[has]], self.finals.rows))
         return found
+
+    def sequences(
+        self,
+        length: int | None = None,
+        burn_in: int = 0,
+        *,
+        successors: bool = False,
+        columns: Mapping[str, Any] = _NO_COLUMNS,
+    ) -> Sequences:
+        """The transitions as padded sequences, each of one episode; see the module `sekai.collect.sequences`.
+
+        Args:
+            length: rows of a whole sequence; an episode is cut where its `step_index` is a multiple of it. By default
+                episodes are only cut by the fragment. Where a sequence begins, the policy state must have been kept.
+            burn_in: rows put in front of a sequence, where its episode has them in this fragment.
+            successors: whether the sequences have `next_observations`.
+            columns: further columns to cut likewise, arrays `(T, N, ...)`: advantages, targets.
+
+        Raises:
+            ValueError: an argument out of range, or a column of another shape.
+            LookupError: a state was not kept; the message names the slot.
+        """
+        from sekai.collect.sequences import sequences_of
+
+        return sequences_of(self, length, burn_in, successors=successors, columns=columns)
 
     def release(self) -> None:
         """Let go of all arrays; their memory serves the next fragment, unless some array of this one is still held."""

@@ -6,7 +6,7 @@ next call writes the same row again.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from sekai.collect.rows import Rows, Source
 from sekai.collect.sidetable import SideTable
 from sekai.collect.states import Indices
 from sekai.spaces import map_arrays
+
+#: shape of one value, and dtype; None until one was seen
+InfoLayout: TypeAlias = tuple[tuple[int, ...], np.dtype[Any]] | None
 
 
 class Plan(NamedTuple):
@@ -45,7 +48,7 @@ class Recording:
         source: where the rows come from.
         length: rows of a whole fragment, `T`.
         loan: its memory.
-        infos: names of the info columns to keep.
+        infos: the info columns to keep, by name; their layout is noted here when it is first seen.
         begun, taken: as in `Fragment`.
 
     Attributes:
@@ -60,13 +63,13 @@ class Recording:
         source: Source,
         length: int,
         loan: Loan,
-        infos: tuple[str, ...],
+        infos: dict[str, InfoLayout],
         begun: NDArray[np.int64],
         taken: NDArray[np.int64],
     ) -> None:
         self.length, self.t = length, 0
         self._begun, self._taken = begun, taken
-        self._source, self._loan, self._info_names = source, loan, infos
+        self._source, self._loan, self._layouts = source, loan, infos
         n = source.num_envs
         shape = length, n
         self._slots = np.arange(n)
@@ -121,7 +124,7 @@ class Recording:
         if not rows.plain:
             self.kind[t], self._terminated[t], self._truncated[t] = rows.kind, rows.terminated, rows.truncated
             self.starts[t + 1] = rows.starts
-        for name in self._info_names:
+        for name in self._layouts:
             self._keep_info(name, t, rows)
 
     def commit(self, finals: list[tuple[int, Indices, Any]], final_values: list[tuple[int, Indices, Any]]) -> None:
@@ -167,30 +170,38 @@ class Recording:
         slots = self._slots if rows.plain else np.flatnonzero(valid(rows.kind))
         if not len(slots):
             if name in self._infos:
-                self._infos[name][t] = 0
+                self._infos[name][t] = _nothing(self._infos[name])
             return
         values = rows.info(name, slots)
-        column = self._infos.get(name)
-        if column is None:
-            shape = self.length, len(self._slots), *values.shape[1:]
-            column = self._infos[name] = self._loan.array(f"infos[{name!r}]", shape, values.dtype)
-            column[:t] = 0
-        elif not np.can_cast(values.dtype, column.dtype, "same_kind"):  # numbers that were whole so far
+        if name not in self._infos:
+            self._layouts[name] = self._layouts[name] or (values.shape[1:], values.dtype)
+            self._lay_out_info(name)
+        column = self._infos[name]
+        if not np.can_cast(values.dtype, column.dtype, "same_kind"):  # numbers that were whole so far
             column = self._infos[name] = column.astype(np.result_type(values, column))
+            self._layouts[name] = column.shape[2:], column.dtype
         if len(slots) == len(self._slots):
             column[t] = values
         else:
-            column[t] = 0
+            column[t] = _nothing(column)
             column[t, slots] = values
 
+    def _lay_out_info(self, name: str) -> None:
+        shape, dtype = self._layouts[name] or ((), np.dtype(np.float64))
+        column = self._loan.array(f"infos[{name!r}]", (self.length, len(self._slots), *shape), dtype)
+        column[:] = _nothing(column)
+        self._infos[name] = column
+
     def fragment(self, tail_values: NDArray[Any] | None, tail_state: Any) -> Fragment:
-        """The fragment of all rows; the recording is over.
+        """The fragment of all rows.
 
         Args:
             tail_values: of the observations after the last row, `(N, ...)`.
             tail_state: the state in which the policy goes on.
         """
         n, length = len(self._slots), self.length
+        for name in self._layouts.keys() - self._infos.keys():  # no row was valid
+            self._lay_out_info(name)
         return Fragment(
             observations=map_arrays(lambda column: column[:length], self._observations),
             tail_observations=map_arrays(lambda column: column[length], self._observations),
@@ -207,8 +218,8 @@ class Recording:
             values=self._values,
             next_values=None if tail_values is None else self._next_values(tail_values),
             tail_state=tail_state,
-            finals=SideTable(n, self._finals),
-            states=SideTable(n, self._states),
+            finals=SideTable.of(n, self._finals),
+            states=SideTable.of(n, self._states),
             begun=self._begun,
             taken=self._taken,
         )
@@ -227,3 +238,8 @@ class Recording:
         """The final observations of a call as entries of the side table."""
         space = self._source.observation_space
         return [(self.t, slots, as_rows(space, batch)) for slots, batch in rows.finals if len(slots)]
+
+
+def _nothing(column: NDArray[Any]) -> NDArray[Any]:
+    """What stands where a column means nothing: zero of its dtype, since a plain 0 is no date."""
+    return np.zeros((), column.dtype)
