@@ -63,7 +63,7 @@ def put(state: Any, slots: Indices, rows: Any) -> Any:
 
     def one(leaf: Any, new: Any) -> Any:
         leaf = copy_leaf(leaf)
-        leaf[slots] = new
+        leaf[slots] = new if isinstance(leaf, np.ndarray) else new.to(leaf)  # torch converts neither dtype nor device
         return leaf
 
     return map_state(one, state, rows)
@@ -73,10 +73,10 @@ def join(states: list[Any]) -> Any:
     """States of some slots each, one after another along the first axis."""
 
     def one(*parts: Any) -> Any:
-        rows = sum(len(part) for part in parts)
-        first = parts[0]
-        shape = (rows, *first.shape[1:])
-        whole = np.empty(shape, first.dtype) if isinstance(first, np.ndarray) else first.new_empty(shape)
+        if isinstance(parts[0], np.ndarray):
+            return np.concatenate(parts)
+        widest = max(parts, key=lambda part: part.dtype.itemsize)  # an initial state may be narrower than what follows
+        whole = widest.new_empty((sum(len(part) for part in parts), *widest.shape[1:]))
         at = 0
         for part in parts:
             whole[at : at + len(part)] = part
