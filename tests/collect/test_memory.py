@@ -129,6 +129,7 @@ def test_only_so_many_sets_of_arrays_are_spare() -> None:
     arrays = [loan.array("x", (2,), float) for loan in loans]
     places = [address(array) for array in arrays]
     del loans, arrays
+    assert len(pool) == 1
     again = [pool.lend().array("x", (2,), float) for _ in range(2)]
     assert address(again[0]) in places
     loan = pool.lend()

@@ -72,6 +72,54 @@ def test_the_state_of_a_fragment_is_that_in_which_the_one_before_ended() -> None
     assert collector.collect().state["sum"].tolist() == [1.0, 1.0]
 
 
+class Reusing(CodedPolicy):
+    """Hands out one array as its state, and writes to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sums = np.zeros(2)
+
+    def act(self, observations: Any, state: Any, episode_start: Any) -> Decision:
+        self.sums[:] = state["sum"] + observations[:, 2] + 1
+        return Decision(zeros(observations), {"sum": self.sums})
+
+
+def test_what_is_kept_of_a_state_is_a_copy() -> None:
+    collector = Collector(CodedVecEnv(2, 9), Reusing(), fragment_length=3, state_stride=1)
+    first, second = collector.collect(), collector.collect()
+    assert first.tail_state["sum"].tolist() == second.state["sum"].tolist() == [6, 6]
+    assert second.state_at([0, 1, 2], [0, 0, 0])["sum"].tolist() == [6, 10, 15]
+
+
+def test_nothing_is_written_to_a_state_that_a_policy_handed_out() -> None:
+    handed_out: list[Any] = []
+
+    class Keeping(CodedPolicy):
+        def act(self, observations: Any, state: Any, episode_start: Any) -> Decision:
+            decision = super().act(observations, state, episode_start)
+            handed_out.append((decision.state["sum"], decision.state["sum"].copy()))
+            return decision
+
+    Collector(CodedVecEnv(2, [2, 3]), Keeping(), fragment_length=7).collect()
+    assert all(now.tolist() == then.tolist() for now, then in handed_out)
+
+
+def test_after_a_reset_in_between_the_state_that_is_kept_is_the_fresh_one() -> None:
+    decisions = iter([False, False, True])
+
+    class Failing(CodedPolicy):
+        def act(self, observations: Any, state: Any, episode_start: Any) -> Decision:
+            if next(decisions, False):
+                raise RuntimeError("not now")
+            return super().act(observations, state, episode_start)
+
+    collector = Collector(CodedVecEnv(1, 9), Failing(), fragment_length=4, state_stride=1)
+    with pytest.raises(RuntimeError, match="not now"):
+        collector.collect()
+    collector.reset()
+    assert collector.collect().state_at([0, 1, 2, 3], [0, 0, 0, 0])["sum"].tolist() == [0, 1, 0, 1]
+
+
 def test_the_initial_state_is_asked_for_anew_since_learning_may_change_it() -> None:
     policy = Nested()
     collector = Collector(CodedVecEnv(1, 2), policy, fragment_length=2)

@@ -135,6 +135,10 @@ def test_a_reset_in_between_cuts_the_episodes_under_way_and_keeps_their_rows() -
     assert column(fragment.next_observations(), 1)[1] == [1, 0, 2], "it had ended: its final observation stays"
     assert column(fragment.kind, 1) == [STEP, TRUNC, STEP, TRUNC]
     assert column(fragment.episode_id, 1) == [1, 1, 3, 3], "the episode that nobody acted in has no id"
+    assert column(fragment.episode_id, 0) == [0, 0, 2, 2]
+    following = collector.collect()
+    assert column(following.episode_id, 0) == [2] * 4, "it goes on in the next fragment"
+    assert column(following.episode_id, 1) == [5, 5, 7, 7]
 
 
 class Flaky(CodedEnv):
@@ -209,6 +213,32 @@ def test_an_end_that_was_lost_under_disabled_is_followed_by_a_reset() -> None:
     assert column(fragment.observations, 0)[3] == [0, 1, 0] and column(fragment.cut, 0)[1]
 
 
+@pytest.mark.parametrize("restart", ["each", "all"])
+def test_a_lost_end_begins_nothing_while_its_slot_is_frozen(restart: Any) -> None:
+    vec = CodedVecEnv(2, [2, 4], autoreset=False)
+    calls = iter(range(99))
+
+    def policy(observations: Any) -> Any:
+        if next(calls) == 1:
+            vec.lose_rows(np.array([True, False]))  # the next call ends the episode of slot 0
+        return zeros(observations)
+
+    fragment = Collector(vec, policy, fragment_length=5, restart=restart).collect()
+    starts = {"each": [True, False, True, False, True], "all": [True, False, False, False, True]}[restart]
+    kinds = {"each": [STEP, LOST, STEP, TERM, STEP], "all": [STEP, LOST, FROZEN, FROZEN, STEP]}[restart]
+    assert column(fragment.episode_start, 0) == starts and column(fragment.kind, 0) == kinds
+    assert fragment.finals.find(np.array([1]), np.array([0])).tolist() == [-1], "a lost row led nowhere"
+
+
+def test_a_lost_end_has_no_final_observation_under_same_step() -> None:
+    vec = CodedVecEnv(1, 1)
+    collector = Collector(vec, zeros, fragment_length=1)
+    collector.reset()
+    vec.lose_rows(np.array([True]))
+    fragment = collector.collect()
+    assert column(fragment.kind) == [LOST] and len(fragment.finals) == 0
+
+
 def test_a_lost_worker_cuts_the_episode_it_held() -> None:
     vec = CodedVecEnv(2, 9)
     collector = Collector(vec, zeros, fragment_length=3)
@@ -216,6 +246,49 @@ def test_a_lost_worker_cuts_the_episode_it_held() -> None:
     vec.lose_rows(np.array([False, True]))
     fragment = collector.collect()
     assert fragment.kind[0].tolist() == [STEP, LOST] and fragment.episode_id[:, 1].tolist() == [-1, 3, 3]
+
+
+def test_rows_that_are_no_transition_have_no_infos_whatever_the_memory_held_before() -> None:
+    collector = Collector(CodedVecEnv(1, 2, autoreset="next_step"), zeros, fragment_length=4, infos=["t"])
+    found = []
+    for _ in range(3):
+        fragment = collector.collect()
+        found += column(fragment.infos["t"])
+        fragment.release()
+    assert found == [1, 2, 0] * 4
+
+
+def test_a_call_whose_final_value_fails_is_lost_and_leaves_nothing_in_its_row() -> None:
+    class Failing:
+        failed = False
+
+        def initial_state(self, num_slots: int) -> None: ...
+
+        def act(self, observations: Any, state: Any, episode_start: Any) -> Decision:
+            return Decision(zeros(observations), extras={"value": np.ones(2)})
+
+        def value(self, observations: Any, state: Any) -> Any:
+            if len(observations) == 1 and not self.failed:
+                self.failed = True
+                raise RuntimeError("no value")
+            return np.ones(len(observations))
+
+    vec = CodedVecEnv(2, [2, 9], ending="truncated")
+    collector = Collector(vec, Failing(), fragment_length=4, values=True, infos=["t"])
+    with pytest.raises(RuntimeError, match="no value"):
+        collector.collect()
+    fragment = collector.collect()
+    assert column(fragment.kind, 0) == [STEP, LOST, TRUNC, STEP] and column(fragment.kind, 1) == [
+        STEP,
+        LOST,
+        STEP,
+        STEP,
+    ]
+    assert column(fragment.infos["t"], 1) == [1, 0, 4, 5]
+    assert column(fragment.observations, 1) == [[1, 0, 0], [1, 0, 1], [1, 0, 3], [1, 0, 4]]
+    assert fragment.finals.time.tolist() == [2], "not that of the call that was lost"
+    counters = collector.counters
+    assert (counters.failed_rows, counters.rows, counters.lost, counters.truncated) == (2, 8, 2, 1)
 
 
 def test_rows_that_cannot_be_kept_are_counted_apart_and_the_next_are_lost() -> None:

@@ -35,6 +35,9 @@ class Pool:
         self._spare = spare
         self._free: list[Memory] = []
 
+    def __len__(self) -> int:
+        return len(self._free)
+
     def lend(self) -> Loan:
         """A loan that begins with the arrays of a fragment that is gone, where there is one."""
         return Loan(self, self._free.pop() if self._free else {})

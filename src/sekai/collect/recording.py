@@ -183,7 +183,6 @@ class Recording:
         if len(slots) == len(self._slots):
             column[t] = values
         else:
-            column[t] = _nothing(column)
             column[t, slots] = values
 
     def _lay_out_info(self, name: str) -> None:

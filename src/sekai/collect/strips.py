@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from sekai.collect.sidetable import SideTable
 from sekai.collect.states import map_state
-from sekai.core.slots import RowKind
 
 if TYPE_CHECKING:
     from sekai.collect.fragment import Fragment
@@ -66,19 +65,14 @@ class Strip:
         return Strip(joined, self.states.then(other.states, len(self)))
 
     def kept(self, rows: int, taken: Pieces) -> Strip:
-        """Copies of the last rows, in which only episodes that may go on are left, and those taken are marked."""
+        """Copies of the last rows, in which those taken are marked."""
         slots, first, last = taken
         edges = np.zeros((len(self) + 1, self["kind"].shape[1]), np.int8)
         edges[first, slots] += 1
         edges[last + 1, slots] -= 1
         self.columns["done"] = self["done"] | (np.cumsum(edges[:-1], axis=0) > 0)
         begin = max(0, len(self) - rows)
-        strip = Strip(map_state(lambda column: column[begin:].copy(), self.columns), self.states.since(begin))
-        if len(strip):
-            ids = strip["episode_id"]
-            goes_on = np.where(strip["kind"][-1] == RowKind.STEP, ids[-1], -1)
-            ids[ids != goes_on] = -1
-        return strip
+        return Strip(map_state(lambda column: column[begin:].copy(), self.columns), self.states.since(begin))
 
 
 def pieces_of(strip: Strip, length: int | None) -> Pieces:
