@@ -359,6 +359,7 @@ class NativeVecEnv(ArrayVecEnv):
                     kind=np.zeros(self.num_envs, np.int8),  # RowKind.STEP
                     ended=ended,
                     space=self.observation_space,
+                    plain=True,
                 )
             if self.autoreset is AutoresetMode.SAME_STEP:
                 return self._step_with_restarts(rewards, terminated, truncated, infos, ended)

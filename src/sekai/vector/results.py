@@ -55,6 +55,7 @@ class VecStepResult:
         kind: NDArray[np.int8],
         ended: NDArray[np.bool_],
         space: gymnasium.Space[Any],
+        plain: bool | None = None,
     ) -> None:
         self.observations = observations
         self.rewards = rewards
@@ -64,7 +65,7 @@ class VecStepResult:
         self.kind = kind
         self.ended = ended
         self.space = space
-        self._plain: bool | None = None
+        self._plain = plain  # None until somebody asks, where the backend does not know
         self._begun: NDArray[np.bool_] | None = None
 
     @property

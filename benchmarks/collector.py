@@ -1,0 +1,101 @@
+"""What a collector costs over the bare `vec.step` loop: `python benchmarks/collector.py`.
+
+Three environments of the same arguments are stepped in turns within one process, the calls of one fragment each, with
+the same function of the observations as policy: in a bare loop; in a loop that also copies the observations into the
+rows of two fragments in turn, as whoever keeps them must; and by a `Collector`. Quoted are microseconds of a call,
+medians over rounds, and of each round the collector's time beyond the loop that copies: at most 15 is the aim.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import sekai
+from sekai.collect import Collector
+
+
+def policy_of(vec: sekai.VecEnv) -> Callable[[Any], Any]:
+    """A function that hands out prepared actions."""
+    vec.batch_action_space.seed(0)
+    actions = itertools.cycle([vec.batch_action_space.sample() for _ in range(32)])
+    return lambda observations: next(actions)
+
+
+class Loop:
+    """The loop that a collector replaces; `rows` is how many rows the observations are copied to in turn."""
+
+    def __init__(self, vec: sekai.VecEnv, rows: int) -> None:
+        self.vec, self.policy, self.rows = vec, policy_of(vec), rows
+        self.observations = vec.reset(seed=0).observations
+        parts = self._parts()
+        self.targets = [np.zeros((rows, *part.shape), part.dtype) for part in parts]
+        self.row = 0
+
+    def _parts(self) -> list[Any]:
+        return list(self.observations.values()) if isinstance(self.observations, dict) else [self.observations]
+
+    def run(self, calls: int) -> None:
+        """So many calls."""
+        for _ in range(calls):
+            self.observations = self.vec.step(self.policy(self.observations)).observations
+            if self.rows:
+                self.row = (self.row + 1) % self.rows
+                for target, part in zip(self.targets, self._parts(), strict=True):
+                    target[self.row] = part
+
+
+def seconds(run: Callable[[], Any]) -> float:
+    """What it takes."""
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def measure(name: str, given: argparse.Namespace) -> str:
+    """A line of the table."""
+    vecs = [sekai.make_vec(name, given.num_envs, vector_kwargs={"autoreset": given.mode}) for _ in range(3)]
+    bare, copying = Loop(vecs[0], 0), Loop(vecs[1], 2 * given.length)
+    collector = Collector(vecs[2], policy_of(vecs[2]), fragment_length=given.length)
+    collector.reset(seed=0)
+    fragment = None
+
+    def collect() -> None:
+        nonlocal fragment
+        fragment = collector.collect()
+
+    runs = [lambda: bare.run(given.length), lambda: copying.run(given.length), collect]
+    rounds = []
+    for number in range(given.rounds + 4):
+        taken = [seconds(run) / given.length * 1e6 for run in runs]
+        if number >= 4:  # buffers are warm
+            rounds.append([*taken, taken[1] - taken[0], taken[2] - taken[1]])
+    medians = [statistics.median(column) for column in zip(*rounds, strict=True)]
+    least = [min(column) for column in zip(*rounds, strict=True)]
+    for vec in vecs:
+        vec.close()
+    return f"{name:14}" + "".join(f"{value:12.1f}" for value in medians) + f"{least[2] - least[1]:16.1f}"
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--num-envs", type=int, default=1024)
+    parser.add_argument("--length", type=int, default=128)
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--mode", default="same_step")
+    given = parser.parse_args()
+    print(f"native, {given.num_envs} slots, fragments of {given.length}, {given.mode}; microseconds a call")
+    print(f"{'environment':14}{'bare':>12}{'+ copy':>12}{'collector':>12}{'copy':>12}{'beyond':>12}{'of the best':>16}")
+    for name in ("Trading-v0", "Portfolio-v0"):
+        print(measure(name, given))
+
+
+if __name__ == "__main__":
+    main()
