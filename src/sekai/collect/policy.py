@@ -113,4 +113,7 @@ def as_policy(given: Any) -> Policy:
         )
     if callable(given):
         return FunctionPolicy(given)
-    raise TypeError(f"The policy is {given!r}; expected a function of observations, or an object with act.")
+    raise TypeError(
+        f"The policy is {given!r}; expected a function of observations, or an object with initial_state(num_slots) and "
+        "act(observations, state, episode_start)."
+    )
