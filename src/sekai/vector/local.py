@@ -20,7 +20,7 @@ from sekai.core.results import ResetResult, StepResult
 from sekai.core.slots import CALL_OF_PHASE, KIND, AutoresetMode, Call, Phase, phase_after
 from sekai.core.snapshot import snapshot
 from sekai.core.wrapper import resets_itself
-from sekai.errors import InvalidObservation
+from sekai.errors import InvalidObservation, ResetRequired
 from sekai.seeding import VecSeed
 from sekai.spaces import (
     copy_batch,
@@ -157,6 +157,8 @@ class LocalVecEnv(OverlappingVecEnv):
     def _begin_slot(self, slot: int) -> int:
         """What a step does to a slot that is stepped by itself."""
         call: int = CALL_OF_PHASE[self.phase[slot]]
+        if call == Call.REFUSE:
+            raise ResetRequired("a reset is needed first")
         if call != HOLD:  # frozen slots keep their flags
             self._terminated[slot] = self._truncated[slot] = False
         return call
