@@ -159,6 +159,7 @@ class LocalVecEnv(OverlappingVecEnv):
         call: int = CALL_OF_PHASE[self.phase[slot]]
         if call == Call.REFUSE:
             raise ResetRequired("a reset is needed first")
+        self._ended = []  # it is of calls that step all slots
         if call != HOLD:  # frozen slots keep their flags
             self._terminated[slot] = self._truncated[slot] = False
         return call
@@ -227,8 +228,8 @@ class LocalVecEnv(OverlappingVecEnv):
         self._require_open()
         request = reset_request(seed, options, mask, self.num_envs)
         self._require_received(request.slots)
-        self._require_rest_started(request.mask)
         self._finish_all()
+        self._require_rest_started(request.mask)
         self._check_options(request)
         self._begin()
         self.lose_rows(request.mask)  # until the caller has the first rows
