@@ -10,10 +10,12 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from sekai.core.env import await_reset, await_step
+from sekai.core.wrapper import awaits
 from sekai.seeding import VecSeed
 from sekai.vector.base import AutoresetOptions
 from sekai.vector.blame import blame
@@ -24,24 +26,30 @@ from sekai.vector.loop import Loop, as_work, cancel, gather
 from sekai.vector.outstanding import Request, Row
 from sekai.vector.requests import ResetRequest
 from sekai.vector.results import VecResetResult, VecStepResult
+from sekai.vector.threads import to_the_end
 
 if TYPE_CHECKING:
     from asyncio import Task
+    from concurrent.futures import ThreadPoolExecutor
 
 
 class AsyncVecEnv(LocalVecEnv):
     """Sub-environments stepped concurrently on one event loop, in this process.
 
-    Worth it for environments that wait, with a real `async_step`; one that blocks holds up the others.
+    Worth it for environments that wait, with a real `async_step`. One that blocks holds up the others, unless it may do
+    so in a thread: worth it where it waits for something outside of Python, or computes without the interpreter's lock.
 
     Args:
         env_fns: one zero-argument callable per sub-environment, called on the loop.
         autoreset: as for `SyncVecEnv`.
         autoreset_options: as for `SyncVecEnv`.
+        blocking: where environments without an `async_step` of their own are stepped and reset: on the loop (`"loop"`),
+            or in threads, all at once (`"thread"`). A step in a thread cannot be cut short: a cancelled call ends when
+            those under way have.
 
     Raises:
         SpaceMismatch: the sub-environments' spaces differ.
-        ValueError: no factory, or two that return the same object.
+        ValueError: no factory, two that return the same object, or another `blocking`.
     """
 
     def __init__(
@@ -50,7 +58,11 @@ class AsyncVecEnv(LocalVecEnv):
         *,
         autoreset: Any = True,
         autoreset_options: AutoresetOptions | None = None,
+        blocking: str = "loop",
     ) -> None:
+        if blocking not in ("loop", "thread"):
+            raise ValueError(f"blocking is {blocking!r}; expected 'loop' or 'thread'.")
+        self._pool: ThreadPoolExecutor | None = None
         self._loop = Loop()
         self._under_way: set[Task[None]] = set()
         self._told = True  # the loop knows of every slot that was sent an action
@@ -62,6 +74,11 @@ class AsyncVecEnv(LocalVecEnv):
         except BaseException:
             self._loop.stop()
             raise
+        if blocking == "thread":
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._pool = ThreadPoolExecutor(self.num_envs, thread_name_prefix="sekai-async")
+        self._in_threads = [blocking == "thread" and not awaits(env) for env in self.envs]
 
     def _build(self, env_fns: Iterable[EnvFactory], autoreset: Any, options: AutoresetOptions | None) -> None:
         with building(env_fns) as envs:
@@ -95,6 +112,10 @@ class AsyncVecEnv(LocalVecEnv):
 
     async def _advance_async(self, slot: int, call: int, action: Any) -> None:
         """Awaitable `_advance`."""
+        if self._in_threads[slot]:
+            assert self._pool is not None
+            await to_the_end(self._pool, partial(self._advance, slot, call, action))
+            return
         env = self.envs[slot]
         if call == STEP:
             if self._stepped(slot, await await_step(env, action)):
@@ -173,9 +194,14 @@ class AsyncVecEnv(LocalVecEnv):
         return self._finish_reset(request)
 
     async def _reset_all(self, request: ResetRequest) -> None:
-        await gather(self._reset_slot(slot, request) for slot in request.slots)
+        await gather(self._reset_slot_async(slot, request) for slot in request.slots)
 
-    async def _reset_slot(self, slot: int, request: ResetRequest) -> None:
+    async def _reset_slot_async(self, slot: int, request: ResetRequest) -> None:
+        """Awaitable `_reset_slot`."""
+        if self._in_threads[slot]:
+            assert self._pool is not None
+            await to_the_end(self._pool, partial(self._reset_slot, slot, request))
+            return
         self.phase[slot] = NEW  # until the reset has succeeded
         try:
             first = await await_reset(self.envs[slot], request.seeds[slot], request.options[slot])
@@ -213,6 +239,8 @@ class AsyncVecEnv(LocalVecEnv):
             finally:
                 self._came.put(None)  # to a thread that waits for rows
                 self._loop.stop()
+                if self._pool is not None:
+                    self._pool.shutdown()
 
     async def _close_all(self) -> None:
         await cancel(self._under_way)

@@ -154,6 +154,14 @@ class LocalVecEnv(OverlappingVecEnv):
         else:
             self._held(slot)
 
+    def _reset_slot(self, slot: int, request: ResetRequest) -> None:
+        """Reset a slot, by a blocking call. An exception is kept for the end of the call."""
+        self.phase[slot] = NEW  # until the reset has succeeded
+        try:
+            self._was_reset(slot, call_reset(self.envs[slot], request.seeds[slot], request.options[slot]))
+        except Exception as error:
+            self._failed(slot, error)
+
     def _begin_slot(self, slot: int) -> int:
         """What a step does to a slot that is stepped by itself."""
         call: int = CALL_OF_PHASE[self.phase[slot]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +52,9 @@ class Loop:
         except asyncio.CancelledError:
             if not job.outcome.done():
                 job.cancel()
-                await asyncio.wait([outcome])
+                while not outcome.done():
+                    with suppress(asyncio.CancelledError):  # another one, while the environments are still at work
+                        await asyncio.wait([outcome])
                 outcome.exception()  # retrieved, so that nothing is printed when it is collected
             raise
         raise error

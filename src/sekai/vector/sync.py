@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sekai.core.env import call_reset
 from sekai.seeding import VecSeed
 from sekai.vector.base import AutoresetOptions
 from sekai.vector.blame import blame
 from sekai.vector.building import EnvFactory, building
 from sekai.vector.exclusive import exclusive, exclusive_step
-from sekai.vector.local import NEW, LocalVecEnv
+from sekai.vector.local import LocalVecEnv
 from sekai.vector.outstanding import Request, Row
 from sekai.vector.results import VecResetResult, VecStepResult
 
@@ -82,9 +81,5 @@ class SyncVecEnv(LocalVecEnv):
         """Reset the slots in order. An exception of one lets the others finish and is raised at the end."""
         request = self._begin_reset(seed, options, mask)
         for slot in request.slots:
-            self.phase[slot] = NEW  # until the reset has succeeded
-            try:
-                self._was_reset(slot, call_reset(self.envs[slot], request.seeds[slot], request.options[slot]))
-            except Exception as error:
-                self._failed(slot, error)
+            self._reset_slot(slot, request)
         return self._finish_reset(request)
