@@ -814,10 +814,10 @@ class TouchesFrozenRows(sekai.VecTransformReward):
 class StacksAfterTheReset(sekai.VecFrameStackObservation):
     """Mutant: under same_step the new episode begins before the final observation has been stacked."""
 
-    def _sort(self, result: Any) -> None:
+    def _sort(self, result: Any, of: Any) -> None:
         begun = np.flatnonzero(result.ended)
         self.begin(begun, result.observations[begun])
-        super()._sort(result)
+        super()._sort(result, of)
 
 
 class DropsTheMask(sekai.VecFrameStackObservation):

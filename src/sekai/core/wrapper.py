@@ -192,6 +192,12 @@ class Wrapper(Env[Any, Any], gymnasium.Wrapper[Any, Any, Any, Any]):
     __str__ = __repr__
 
 
+def awaits(env: Any) -> bool:
+    """Whether some layer of an environment waits without blocking: its awaitable step is not `step` under a name."""
+    own = (type(layer).async_step for layer in walk(env) if isinstance(layer, Env))
+    return any(step not in (Env.async_step, Wrapper.async_step) for step in own)
+
+
 def resets_itself(env: object) -> bool:
     """Whether `env` starts its next episode by itself, inside `step`."""
     while isinstance(env, gymnasium.Wrapper) and not isinstance(env, Env):

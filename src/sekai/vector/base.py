@@ -99,6 +99,56 @@ class VecEnv(ABC):
             InvalidAction: the batch does not fit; nothing moves.
         """
 
+    def send(self, actions: Any, slots: Any) -> None:
+        """Begin to step some slots; `recv` returns their rows.
+
+        So slow sub-environments do not hold up fast ones: send each slot its next action as soon as its row is there. A
+        slot takes one action at a time. What a step does to a slot is what `step` does. In `SyncVecEnv` the slots are
+        stepped before this returns.
+
+        Args:
+            actions: a batch of one action per entry of `slots`, as `step` takes it.
+            slots: which slots, ints `(k,)`.
+
+        Raises:
+            VecEnvBusy: a slot whose row has not been received.
+            ResetRequired: a slot that needs a reset first.
+            InvalidAction: the actions do not fit.
+            TypeError, ValueError: slots that do not exist, or one that is given twice.
+            NotImplementedError: this backend, or a wrapper, only steps all slots together.
+
+        With any of these nothing moves.
+        """
+        raise NotImplementedError(
+            f"{self} steps all its sub-envs together: call step(), or use SyncVecEnv, AsyncVecEnv or ProcVecEnv."
+        )
+
+    def recv(self, min_slots: int = 1, timeout: float | None = None) -> tuple[NDArray[np.intp], VecStepResult]:
+        """The rows of slots that were sent an action, as soon as `min_slots` of them are there.
+
+        Args:
+            min_slots: how many rows to wait for, from 1 to the number of outstanding slots. All that are there by then
+                are returned.
+            timeout: seconds to wait; None: as long as it takes.
+
+        Returns:
+            The slots `(k,)` in the order in which they were ready, and a result of `k` rows in that order: row `j`,
+            its info and `result.final_observation(j)` belong to slot `slots[j]`.
+
+        Raises:
+            ValueError: more than there are outstanding, or none is.
+            TimeoutError: too few rows by then; nothing is lost, a later call returns them.
+            Exception: what a sub-environment raised (`VecEnvWorkerError` from another process). Its slot is outstanding
+                no more and its next row is lost; the rows of the others come with the next call.
+            NotImplementedError: see `send`.
+        """
+        raise NotImplementedError(f"{self} steps all its sub-envs together: call step().")
+
+    @property
+    def outstanding(self) -> NDArray[np.bool_]:
+        """Slots that were sent an action whose row has not been received, bool `(num_envs,)`."""
+        return np.zeros(self.num_envs, bool)
+
     async def async_reset(self, *, seed: VecSeed = None, options: Any = None, mask: Any = None) -> VecResetResult:
         """Awaitable `reset`; by default it calls `reset`."""
         return self.reset(seed=seed, options=options, mask=mask)
@@ -200,7 +250,7 @@ class SlotVecEnv(VecEnv):
         self._episode = [-1] * self.num_envs
         self._autoreset_options = autoreset_options
         self._next_options: list[Options] = [None] * self.num_envs
-        self._unasked: list[int] = []
+        self._unasked: set[int] = set()  # slots whose next options are to be asked for
         self._lock = RLock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -263,17 +313,15 @@ class SlotVecEnv(VecEnv):
         for slot in slots:
             episode[slot] += 1
         if self._autoreset_options is not None:
-            self._unasked.extend(slots)
+            self._unasked.update(slots)
 
     def _ask_options(self) -> None:
         """Prepare the options of the next episodes, in slot order. A slot whose question fails is asked again."""
-        self._unasked = sorted(set(self._unasked))
-        while self._unasked:
+        for slot in sorted(self._unasked.copy()):  # slots that are stepped in another thread may be added
             assert self._autoreset_options is not None
-            slot = self._unasked[0]
             given = self._autoreset_options(slot, self._episode[slot] + 1)
             self._next_options[slot] = check_options(given, f"autoreset_options({slot}, ...)")
-            del self._unasked[0]
+            self._unasked.discard(slot)
 
     def _slot_values(self, value: Any) -> list[Any]:
         """The values `set_attr` was given, one per slot."""

@@ -54,6 +54,10 @@ class Carrier(Protocol):
         """The rows of a reset, from what each worker returned."""
         ...
 
+    def first_observations(self, worker: int, first: ResetColumns) -> Any:
+        """The observations of one share, from what its worker returned of a reset."""
+        ...
+
     def learn(self, worker: int, news: InfoNews) -> None:
         """Keep what an answer to a step says of the infos of later ones."""
         ...
@@ -101,6 +105,10 @@ class PickledRows:
         observations, infos, dones = zip(*parts, strict=True)
         rows = Infos.of(info for share in infos for info in share)
         return join(self._observation_space, observations), rows, np.concatenate(dones)
+
+    def first_observations(self, worker: int, first: ResetColumns) -> Any:
+        """The observations of one share."""
+        return first.observations
 
     def learn(self, worker: int, news: InfoNews) -> None:
         """Pickled infos come whole."""
@@ -165,6 +173,11 @@ class SharedRows:
         """The rows of a reset, from what each worker returned."""
         rows = Infos.of(info for part in parts for info in part.infos)
         return self._board.take_observations(), rows, np.concatenate([part.dones for part in parts])
+
+    def first_observations(self, worker: int, first: ResetColumns) -> Any:
+        """The observations of one share."""
+        board, (lo, hi) = self._board, self._bounds[worker]
+        return map_arrays(lambda rows: rows[lo:hi], board.observations[board.place])
 
     def learn(self, worker: int, news: InfoNews) -> None:
         """Keep the form of the infos."""

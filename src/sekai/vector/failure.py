@@ -66,15 +66,25 @@ def obituary(worker: Worker, action: str = "") -> Failure:
 
 
 def raise_first_failure(workers: Iterable[Worker], outcomes: Iterable[Any], but_deaths: bool = False) -> None:
-    """Raise the failure of the lowest slot, if there is one among the outcomes.
+    """Raise the `first_failure`, if there is one.
+
+    Raises:
+        VecEnvWorkerError: it.
+    """
+    error = first_failure(workers, outcomes, but_deaths)
+    if error is not None:
+        raise error
+
+
+def first_failure(
+    workers: Iterable[Worker], outcomes: Iterable[Any], but_deaths: bool = False
+) -> VecEnvWorkerError | None:
+    """The error for the failure of the lowest slot, if there is one among the outcomes.
 
     Args:
         workers: all of them.
         outcomes: one per worker: whatever it returned, or a `Failure`.
         but_deaths: leave out workers that died.
-
-    Raises:
-        VecEnvWorkerError: it.
     """
     failures = [
         (worker, outcome)
@@ -82,14 +92,14 @@ def raise_first_failure(workers: Iterable[Worker], outcomes: Iterable[Any], but_
         if type(outcome) is Failure and not (but_deaths and outcome.death)
     ]
     if not failures:
-        return
+        return None
     worker, failure = min(failures, key=lambda entry: entry[0].lo if entry[1].slot is None else entry[1].slot)
     who = _slots_of(worker) if failure.slot is None else f"Sub-env {failure.slot}"
     text = f"{who} raised {failure.kind}: {failure.message}"
     if failure.kind == SLOW and failure.slot is None:
         slow = [_slots_of(other) for other, outcome in failures if outcome.kind == SLOW]
         text += f" (slow: {', '.join(slow)}); the next call waits for what is still under way."
-    raise VecEnvWorkerError(
+    return VecEnvWorkerError(
         f"{text}\n\n{failure.trace}" if failure.trace else text,
         rank=worker.lo if failure.slot is None else failure.slot,
         exc_type=failure.kind,

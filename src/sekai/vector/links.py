@@ -25,7 +25,8 @@ from sekai.vector.board import (
 )
 from sekai.vector.signals import ALARM, Deferred
 from sekai.vector.spin import changes
-from sekai.vector.worker import Attachment, Reply, pack_request
+from sekai.vector.worker import Attachment, pack_request
+from sekai.vector.worker_replies import Reply
 
 #: seconds between two looks at whether the worker lives, while its answer is waited for
 WATCH = 0.05
@@ -127,6 +128,22 @@ class Link:
                 self.waiting_for = number
         except ConnectionError:
             self.dead = True
+
+    def post(self, message: bytes, posted: Callable[[], object]) -> None:
+        """Send what is no request of its own; `posted` is called before an interrupt can come."""
+        try:
+            with self._alarm, self._interrupt:
+                self.pipe.send_bytes(message)
+                posted()
+        except ConnectionError:
+            self.dead = True
+
+    def read(self) -> bool:
+        """Read into the inbox what is no answer to a request of its own; False when the worker has died."""
+        if not self.inbox and not self._read_message(pickle.loads):
+            self.dead = True
+            return False
+        return True
 
     def _ask(self, number: int, command: int) -> None:
         # an interrupt may come between any two of these lines: see `_never_asked`, and a worker looks by itself as well

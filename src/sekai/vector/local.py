@@ -1,7 +1,7 @@
 """`LocalVecEnv`: what the backends share that hold their sub-environments in this process.
 
-It knows what the outcome of a call means for a slot and never calls an environment itself; `SyncVecEnv` (one slot
-after another) and `AsyncVecEnv` (all at once) are thin drivers over it.
+It knows what the outcome of a call means for a slot; `SyncVecEnv` (one slot after another) and `AsyncVecEnv` (all at
+once) are thin drivers over it.
 
 Observations live in one private batch, whose rows the slots overwrite; every result gets a copy of it. So a row
 survives a call that does not touch its slot, and no environment can change a result by reusing its arrays.
@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.core.env import Env, find_attr, walk
+from sekai.core.env import Env, as_step_result, call_reset, find_attr, walk
 from sekai.core.results import ResetResult, StepResult
 from sekai.core.slots import CALL_OF_PHASE, KIND, AutoresetMode, Call, Phase, phase_after
 from sekai.core.snapshot import snapshot
 from sekai.core.wrapper import resets_itself
-from sekai.errors import InvalidObservation
+from sekai.errors import InvalidObservation, ResetRequired
 from sekai.seeding import VecSeed
 from sekai.spaces import (
     copy_batch,
@@ -31,10 +31,12 @@ from sekai.spaces import (
     row_writer,
 )
 from sekai.vector.actions import check_actions
-from sekai.vector.base import AutoresetOptions, SlotVecEnv
+from sekai.vector.base import AutoresetOptions
 from sekai.vector.blame import blaming, raise_first
 from sekai.vector.building import check_equal_spaces, close_all
 from sekai.vector.infos import Infos
+from sekai.vector.outstanding import Row
+from sekai.vector.overlapping import OverlappingVecEnv
 from sekai.vector.requests import ResetRequest, reset_request
 from sekai.vector.results import VecResetResult, VecStepResult
 
@@ -48,7 +50,7 @@ NEW, LIVE, STEP, RESET, HOLD = (
 )
 
 
-class LocalVecEnv(SlotVecEnv):
+class LocalVecEnv(OverlappingVecEnv):
     """Sub-environments in this process; the part that does no calls.
 
     Attributes:
@@ -87,10 +89,10 @@ class LocalVecEnv(SlotVecEnv):
         self._all_step = [STEP] * n
         self._after_reset = phase_after(RESET, False, self.autoreset)
 
-    def _moved(self, unfinished: list[int]) -> NDArray[np.bool_]:
-        moved = np.zeros(self.num_envs, bool)
-        moved[: len(unfinished)] = [call != HOLD for call in unfinished]
-        return moved
+    def _moved(self, unfinished: list[int] | int) -> NDArray[np.bool_]:
+        if isinstance(unfinished, int):  # the slot that `send` was stepping
+            return self._marked([unfinished])
+        return self._marked(slot for slot, call in enumerate(unfinished) if call != HOLD)
 
     def _begin(self) -> None:
         self._ended = []
@@ -136,6 +138,45 @@ class LocalVecEnv(SlotVecEnv):
         self._infos[slot]["reset_info"] = {} if info == {} else snapshot(as_info(info, self.first_slot + slot))
         self.phase[slot] = self._after_reset
         self._episodes_began((slot,))
+
+    def _advance(self, slot: int, call: int, action: Any) -> None:
+        """Do to a slot what the call is, by blocking calls."""
+        env = self.envs[slot]
+        if call == STEP:
+            result = env.step(action)
+            if type(result) is not StepResult:
+                result = as_step_result(result, env)
+            if self._stepped(slot, result):
+                self._restarted(slot, call_reset(env, None, self._next_options[slot]))
+        elif call == RESET:
+            self.phase[slot] = NEW  # until the reset has succeeded
+            self._was_reset(slot, call_reset(env, None, self._next_options[slot]))
+        else:
+            self._held(slot)
+
+    def _reset_slot(self, slot: int, request: ResetRequest) -> None:
+        """Reset a slot, by a blocking call. An exception is kept for the end of the call."""
+        self.phase[slot] = NEW  # until the reset has succeeded
+        try:
+            self._was_reset(slot, call_reset(self.envs[slot], request.seeds[slot], request.options[slot]))
+        except Exception as error:
+            self._failed(slot, error)
+
+    def _begin_slot(self, slot: int) -> int:
+        """What a step does to a slot that is stepped by itself."""
+        call: int = CALL_OF_PHASE[self.phase[slot]]
+        if call == Call.REFUSE:
+            raise ResetRequired("a reset is needed first")
+        self._ended = []  # it is of calls that step all slots
+        if call != HOLD:  # frozen slots keep their flags
+            self._terminated[slot] = self._truncated[slot] = False
+        return call
+
+    def _row(self, slot: int, call: int) -> Row:
+        """The row that a step has just made of a slot."""
+        terminated, truncated = self._terminated[slot], self._truncated[slot]
+        kind, ended = KIND[call][terminated][truncated][False], call == STEP and (terminated or truncated)
+        return Row(self._latest(slot), self._rewards[slot], terminated, truncated, self._infos[slot], kind, ended)
 
     def _held(self, slot: int) -> None:
         """Repeat the last row of a slot that is frozen, or outside the mask of a reset."""
@@ -194,6 +235,8 @@ class LocalVecEnv(SlotVecEnv):
     def _begin_reset(self, seed: VecSeed, options: Any, mask: Any) -> ResetRequest:
         self._require_open()
         request = reset_request(seed, options, mask, self.num_envs)
+        self._require_received(request.slots)
+        self._finish_all()
         self._require_rest_started(request.mask)
         self._check_options(request)
         self._begin()
@@ -241,6 +284,7 @@ class LocalVecEnv(SlotVecEnv):
     def _begin_step(self, actions: Any) -> tuple[list[int], Iterable[Any]]:
         """What the call does to each slot, and the action of each."""
         self._require_open()
+        self._require_received()
         phases = self.phase.tolist()
         if phases == self._all_live:
             calls = self._all_step
@@ -268,11 +312,13 @@ class LocalVecEnv(SlotVecEnv):
     def get_attr(self, name: str) -> list[Any]:
         """`name` of every sub-environment, looked for through its layers."""
         self._require_open()
+        self._require_received()
         return self._each(lambda slot: find_attr(self.envs[slot], name)[1])
 
     def set_attr(self, name: str, value: Any) -> None:
         """Set `name` on the layer of each sub-environment that has it."""
         self._require_open()
+        self._require_received()
         values = self._slot_values(value)
         layers = self._each(lambda slot: find_attr(self.envs[slot], name)[0])
         self._each(lambda slot: setattr(layers[slot], name, values[slot]))
@@ -284,6 +330,7 @@ class LocalVecEnv(SlotVecEnv):
     def call_slots(self, slots: Iterable[int], name: str, *args: Any, **kwargs: Any) -> list[Any]:
         """`call`, of some sub-environments only; one result for each, in the order of `slots`."""
         self._require_open()
+        self._require_received()
 
         def one(slot: int) -> Any:
             attribute = find_attr(self.envs[slot], name)[1]

@@ -24,7 +24,6 @@ from sekai.errors import SpaceMismatch
 from sekai.spaces import (
     concatenate,
     copy_batch,
-    copy_rows,
     empty_batch,
     finish_batch,
     iterate,
@@ -88,11 +87,19 @@ class VecObservationWrapper(VecWrapper):
         """Transform the batch, and the terminal rows on their own."""
         if result.plain:
             self._release()
-            batch = self._transformed(result.observations)
+            batch = self._transformed(result.observations, self.num_envs)
             return result.replace(observations=batch, space=self.observation_space)
+        return self._show(result, np.arange(self.num_envs))
+
+    def after_recv(self, result: VecStepResult, slots: Indices) -> VecStepResult:
+        """Transform the rows, and the terminal ones on their own."""
+        return self._show(result, slots)
+
+    def _show(self, result: VecStepResult, slots: Indices) -> VecStepResult:
+        """The transformed rows of these slots."""
         in_rows = np.flatnonzero(result.ended & ~result.begun)
         # ended and not in this call: frozen, also where the call that froze it was lost
-        batch = self._with_ends(result.observations, in_rows, np.flatnonzero(result.dones & ~result.ended))
+        batch = self._with_ends(result.observations, in_rows, np.flatnonzero(result.dones & ~result.ended), slots)
         finals = finals_of(result)
         if len(finals.slots):
             rows = as_batch(self.venv.observation_space, finals.values)
@@ -101,38 +108,39 @@ class VecObservationWrapper(VecWrapper):
 
     def after_reset(self, result: VecResetResult, mask: NDArray[np.bool_]) -> VecResetResult:
         """Transform the batch; slots outside the mask that are frozen keep their transformed row."""
-        nobody = np.zeros(0, np.intp)
-        return result.replace(observations=self._with_ends(result.observations, nobody, np.flatnonzero(result.dones)))
+        nobody, every = np.zeros(0, np.intp), np.arange(self.num_envs)
+        batch = self._with_ends(result.observations, nobody, np.flatnonzero(result.dones), every)
+        return result.replace(observations=batch)
 
     def reset_failed(self, mask: NDArray[np.bool_]) -> None:
         """Forget the frozen rows of these slots."""
         self._holds &= ~mask
 
-    def _with_ends(self, observations: Any, ended: Indices, waiting: Indices) -> Any:
-        """The transformed batch, in which these slots have the transformed last row of their episode.
+    def _with_ends(self, observations: Any, ended: Indices, waiting: Indices, slots: Indices) -> Any:
+        """The transformed batch, in which some rows are the transformed last row of their episode.
 
         Args:
             observations: the batch as it came.
-            ended: slots whose row is the last of an episode that ended in this call.
-            waiting: slots whose row is that of an earlier call; it has been transformed then, unless nobody saw it.
+            ended: rows that are the last of an episode that ended in this call.
+            waiting: rows that are those of an earlier call; they have been transformed then, unless nobody saw it.
+            slots: the slot of each row.
         """
-        new = np.concatenate([ended, waiting[~self._holds[waiting]]])
+        new = np.concatenate([ended, waiting[~self._holds[slots[waiting]]]])
         # read before the batch is transformed: a transform may work in place
         raw = take_rows(self.venv.observation_space, observations, new) if len(new) else None
-        batch = self._transformed(observations)
+        batch = self._transformed(observations, len(slots))
         finals = self._final_batch(raw) if len(new) else None
-        self._waits = bool(len(new) or len(waiting))
-        self._holds[:] = False
-        if not self._waits:
+        self._holds[slots] = False
+        if not (len(new) or len(waiting)):
             return batch
         if self._held is None:
             self._held = empty_batch(self.observation_space, self.num_envs)
         if len(new):
-            put_rows(self._held, new, finals)
-            self._holds[new] = True
-        self._holds[waiting] = True
+            put_rows(self._held, slots[new], finals)
+        held = np.concatenate([ended, waiting])
+        self._holds[slots[held]] = self._waits = True
         batch = copy_batch(self.observation_space, batch)  # the transform may have handed on what it was given
-        copy_rows(batch, self._held, np.flatnonzero(self._holds))
+        put_rows(batch, held, take_rows(self.observation_space, self._held, slots[held]))
         return finish_batch(self.observation_space, batch)
 
     def _release(self) -> None:
@@ -140,11 +148,11 @@ class VecObservationWrapper(VecWrapper):
         if self._waits:
             self._holds[:] = self._waits = False
 
-    def _transformed(self, observations: Any) -> Any:
+    def _transformed(self, observations: Any, n: int) -> Any:
         batch = self.observation(observations)
         if not self._checked:
             try:
-                check_batch(self.observation_space, batch, self.num_envs, f"{type(self).__name__}.observation()")
+                check_batch(self.observation_space, batch, n, f"{type(self).__name__}.observation()")
             except ValueError as error:
                 raise SpaceMismatch(
                     f"{error} Declare the transformed space (new_observation_space, or set_observation_space)."
@@ -168,8 +176,13 @@ class VecMemoryWrapper(VecWrapper):
         """These slots go on with these observations."""
         raise NotImplementedError
 
-    def resume(self, slots: Indices, rows: Any, infos: Infos) -> None:
-        """A row of these slots was lost; by default what they show now is all that is remembered."""
+    def resume(self, slots: Indices, rows: Any, infos: list[dict[str, Any]]) -> None:
+        """A row of these slots was lost; by default what they show now is all that is remembered.
+
+        Args:
+            slots, rows: as for `begin`.
+            infos: one per slot of `slots`.
+        """
         self.begin(slots, rows)
 
     def shown(self, slots: Slots, rows: Any) -> Any:
@@ -182,32 +195,39 @@ class VecMemoryWrapper(VecWrapper):
         if result.plain:
             self.remember(ALL, observations)
         else:
-            self._sort(result)
+            self._sort(result, np.arange(self.num_envs))
         return result.replace(observations=self.shown(ALL, observations), space=self.observation_space)
 
-    def _sort(self, result: VecStepResult) -> None:
+    def after_recv(self, result: VecStepResult, slots: Indices) -> VecStepResult:
+        """Remember each row as what it is; see the module."""
+        self._sort(result, slots)
+        return result.replace(observations=self.shown(slots, result.observations), space=self.observation_space)
+
+    def _sort(self, result: VecStepResult, of: Indices) -> None:
+        """Remember the rows of a result, whose slots are `of`."""
         inner, infos = self.venv.observation_space, result.infos
         lost = result.kind == RowKind.LOST
         finals, begun = finals_of(result), result.begun
         if len(finals.slots):
             rows = as_batch(inner, finals.values)
-            self._go_on(finals.slots, rows, lost, infos)
-            put_finals(infos, finals.slots, self.observation_space, self.shown(finals.slots, rows))
+            self._go_on(finals.slots, rows, lost, infos, of)
+            put_finals(infos, finals.slots, self.observation_space, self.shown(of[finals.slots], rows))
         begins = np.flatnonzero(begun | (result.kind == RowKind.RESET))
         if len(begins):
-            self.begin(begins, take_rows(inner, result.observations, begins))
+            self.begin(of[begins], take_rows(inner, result.observations, begins))
         goes_on = np.flatnonzero(~begun & (result.kind != RowKind.RESET) & (result.kind != RowKind.FROZEN))
         if len(goes_on):
-            self._go_on(goes_on, take_rows(inner, result.observations, goes_on), lost, infos)
+            self._go_on(goes_on, take_rows(inner, result.observations, goes_on), lost, infos, of)
 
-    def _go_on(self, slots: Indices, rows: Any, lost: NDArray[np.bool_], infos: Infos) -> None:
-        gone = lost[slots]
+    def _go_on(self, places: Indices, rows: Any, lost: NDArray[np.bool_], infos: Infos, of: Indices) -> None:
+        slots, gone = of[places], lost[places]
         if not gone.any():
             self.remember(slots, rows)
             return
         inner = self.venv.observation_space
         self.remember(slots[~gone], take_rows(inner, rows, np.flatnonzero(~gone)))
-        self.resume(slots[gone], take_rows(inner, rows, np.flatnonzero(gone)), infos)
+        rows = take_rows(inner, rows, np.flatnonzero(gone))
+        self.resume(slots[gone], rows, [infos[place] for place in places[gone].tolist()])
 
     def after_reset(self, result: VecResetResult, mask: NDArray[np.bool_]) -> VecResetResult:
         """Begin anew where an episode began, and where a row was lost; the other slots show what they did."""

@@ -24,7 +24,7 @@ from sekai.seeding import VecSeed
 from sekai.spaces import has_fixed_size, read_row
 from sekai.spaces.checks import whole_number
 from sekai.vector.actions import check_actions
-from sekai.vector.base import AutoresetOptions, SlotVecEnv
+from sekai.vector.base import AutoresetOptions
 from sekai.vector.block import AVAILABLE
 from sekai.vector.board import Board
 from sekai.vector.building import EnvFactory, check_equal_spaces
@@ -35,6 +35,7 @@ from sekai.vector.info_columns import InfoNews
 from sekai.vector.launch import Launcher, abandon, at_start, end_processes
 from sekai.vector.links import Gate, Link, Slow
 from sekai.vector.maps import ArrayFiles
+from sekai.vector.overlapping import check_seconds, deadline_of
 from sekai.vector.requests import ResetRequest
 from sekai.vector.restarts import Restarts
 from sekai.vector.results import VecResetResult, VecStepResult
@@ -42,11 +43,13 @@ from sekai.vector.shards import NativeShards, shards_of
 from sekai.vector.share import ResetColumns
 from sekai.vector.shares import share_bounds
 from sekai.vector.signals import undisturbed
+from sekai.vector.slot_requests import WorkerSlots
 from sekai.vector.threads import in_thread
-from sekai.vector.worker import Attachment, Reply, pack_request
+from sekai.vector.worker import Attachment, pack_request
+from sekai.vector.worker_replies import Reply
 
 
-class ProcVecEnv(SlotVecEnv):
+class ProcVecEnv(WorkerSlots):
     """Sub-environments stepped in parallel, in worker processes.
 
     Args:
@@ -95,14 +98,16 @@ class ProcVecEnv(SlotVecEnv):
         self._shards = shards_of(env_fns)
         num_envs = self._shards.num_envs
         self.num_workers = _check_workers(num_workers, num_envs)
-        self.close_timeout = _check_seconds("close_timeout", close_timeout)
-        self.step_timeout = None if step_timeout is None else _check_seconds("step_timeout", step_timeout)
-        self._start_timeout = None if start_timeout is None else _check_seconds("start_timeout", start_timeout)
+        self.close_timeout = check_seconds("close_timeout", close_timeout)
+        self.step_timeout = None if step_timeout is None else check_seconds("step_timeout", step_timeout)
+        self._start_timeout = None if start_timeout is None else check_seconds("start_timeout", start_timeout)
         if shared_memory not in (None, True, False):
             raise TypeError(f"shared_memory is {shared_memory!r}; expected None, True or False.")
         if on_worker_loss not in ("raise", "restart"):
             raise ValueError(f"on_worker_loss is {on_worker_loss!r}; expected 'raise' or 'restart'.")
         self._bounds = share_bounds(num_envs, self.num_workers)
+        self._worker_of = [worker for worker, (lo, hi) in enumerate(self._bounds) for _ in range(lo, hi)]
+        self._serving: dict[Link, int] = {}
         self._files = ArrayFiles()
         self._pid, self._number = os.getpid(), 0
         self._nothing_owed = [None] * self.num_workers
@@ -160,7 +165,7 @@ class ProcVecEnv(SlotVecEnv):
 
     def _facts(self) -> list[dict[str, Any]]:
         """What the workers are, once they have built their sub-environments."""
-        deadline = _deadline(self._start_timeout)
+        deadline = deadline_of(self._start_timeout)
         outcomes = [self._fact(link, deadline) for link in self._links]
         raise_first_failure(self._links, outcomes)
         return outcomes
@@ -183,7 +188,7 @@ class ProcVecEnv(SlotVecEnv):
         link.attach(
             board, Attachment(board.sizes, link.index, link.lo, self._autoreset_options is not None), self._number
         )
-        raise_first_failure([link], [self._answer(link, _deadline(self._start_timeout), keeps=False)])
+        raise_first_failure([link], [self._answer(link, deadline_of(self._start_timeout), keeps=False)])
         link.use(board)
 
     # ---- calls ---------------------------------------------------------------------------------
@@ -192,6 +197,7 @@ class ProcVecEnv(SlotVecEnv):
     def step(self, actions: Any) -> VecStepResult:
         """Step all shares in parallel. An exception of one lets the others finish; the worker stays alive."""
         self._require_open()
+        self._require_received()
         self._drop_stale_replies()  # they say in which phase and episode the slots are
         steady = self.phase.tobytes() == self._all_live
         if not steady:
@@ -229,8 +235,10 @@ class ProcVecEnv(SlotVecEnv):
     def reset(self, *, seed: VecSeed = None, options: Any = None, mask: Any = None) -> VecResetResult:
         """Reset all shares in parallel. An exception of one lets the others finish and is raised at the end."""
         self._require_open()
-        self._drop_stale_replies()  # they say in which phase the slots are
         request = self._shards.request(seed, options, mask, self._bounds)
+        self._require_received(request.slots)
+        self._finish_all()
+        self._drop_stale_replies()  # they say in which phase the slots are
         self._require_rest_started(request.mask)
         shares = [_share_of(request, lo, hi) for lo, hi in self._bounds]
         if self._checks_options:
@@ -272,6 +280,7 @@ class ProcVecEnv(SlotVecEnv):
     def get_attr(self, name: str) -> list[Any]:
         """`name` of every sub-environment, pickled back."""
         self._require_open()
+        self._require_received()
         with _as_attribute_error():
             return _joined(self._call_all("get_attr", name))
 
@@ -279,6 +288,7 @@ class ProcVecEnv(SlotVecEnv):
     def set_attr(self, name: str, value: Any) -> None:
         """Set `name` in the workers, on the layer of each sub-environment that has it."""
         self._require_open()
+        self._require_received()
         values = self._slot_values(value)
         with _as_attribute_error():
             self._call_all("find_attr", name)
@@ -297,6 +307,7 @@ class ProcVecEnv(SlotVecEnv):
     def call_slots(self, slots: Iterable[int], name: str, *args: Any, **kwargs: Any) -> list[Any]:
         """`call`, of some sub-environments only; one result for each, in the order of `slots`."""
         self._require_open()
+        self._require_received()
         wanted = list(slots)
         shares = [sorted({slot - lo for slot in wanted if lo <= slot < hi}) for lo, hi in self._bounds]
         try:
@@ -373,7 +384,7 @@ class ProcVecEnv(SlotVecEnv):
         self._owing = True
         for link, data in zip(self._links, packed, strict=True):
             link.send(number, data)
-        deadline = _deadline(self.step_timeout)
+        deadline = deadline_of(self.step_timeout)
         # while the first answer is on its way, this process would only be in the way of the workers
         outcomes = [self._answer(link, deadline, actions, looks=link.index > 0) for link in self._links]
         self._owing = [link.waiting_for for link in self._links] != self._nothing_owed
@@ -407,11 +418,22 @@ class ProcVecEnv(SlotVecEnv):
             return obituary(link, str(read_row(self.action_space, actions, link.lo)) if alone else "")
         return value
 
+    def _begin_serving(self, link: Link) -> None:
+        self._number += 1
+        self._owing, self._serving[link] = True, self._number
+        link.send(self._number, pack_request(self._number, "slots", None))
+
+    def _catch_up(self) -> None:
+        if not self._shards.one_by_one:
+            raise NotImplementedError(f"{self} has native shards, which step all their sub-envs together: call step().")
+        super()._catch_up()
+
     def _drop_stale_replies(self) -> None:
         """Read the answers to calls that did not wait for them."""
         if not self._owing:
             return
-        deadline = _deadline(self.step_timeout)
+        self._leave()
+        deadline = deadline_of(self.step_timeout)
         slow = []
         for link in self._links:
             link.drop_unasked()
@@ -428,10 +450,14 @@ class ProcVecEnv(SlotVecEnv):
             self._carrier.learn(link.index, value)
         if self._autoreset_options is not None:
             for slot, begun in enumerate(reply.episode, link.lo):
-                episode = int(begun) + self._episodes_before[slot]
-                if episode != self._episode[slot]:
-                    self._episode[slot] = episode - 1
-                    self._episodes_began((slot,))
+                self._note_episode(slot, int(begun))
+
+    def _note_episode(self, slot: int, begun: int) -> None:
+        """A worker says how many episodes a slot has begun there, less one."""
+        episode = begun + self._episodes_before[slot]
+        if self._autoreset_options is not None and episode != self._episode[slot]:
+            self._episode[slot] = episode - 1
+            self._episodes_began((slot,))
 
     # ---- lost workers --------------------------------------------------------------------------
 
@@ -472,7 +498,7 @@ class ProcVecEnv(SlotVecEnv):
 
     def _begin_again(self, link: Link, restarts: Restarts, request: Callable[[Link], ResetRequest]) -> Any:
         """Bring a new worker to where its predecessor was, but for the episodes; the outcome of their first reset."""
-        facts = self._fact(link, _deadline(self._start_timeout))
+        facts = self._fact(link, deadline_of(self._start_timeout))
         if isinstance(facts, Failure):
             return facts
         check_equal_spaces([self._pairs[0], *facts["spaces"]], link.lo)
@@ -487,7 +513,7 @@ class ProcVecEnv(SlotVecEnv):
         for command, payload in [*calls, ("reset", request(link))]:
             self._number += 1
             link.send(self._number, pack_request(self._number, command, payload))
-            outcome = self._answer(link, _deadline(self.step_timeout), keeps=command == "reset")
+            outcome = self._answer(link, deadline_of(self.step_timeout), keeps=command == "reset")
             if isinstance(outcome, Failure):
                 break
         return outcome
@@ -516,6 +542,8 @@ class ProcVecEnv(SlotVecEnv):
     def _stop(self) -> None:
         """Ask every worker to close, then end those that do not end in time."""
         deadline = time.monotonic() + self.close_timeout
+        self._drain(deadline)
+        self._leave()
         self._number += 1
         # those that owe an answer come last: others need not wait for them
         for link in sorted(self._links, key=lambda link: link.waiting_for is not None):
@@ -543,10 +571,6 @@ class ProcVecEnv(SlotVecEnv):
             self._files.remove()
 
 
-def _deadline(seconds: float | None) -> float | None:
-    return None if seconds is None else time.monotonic() + seconds
-
-
 def _check_workers(given: Any, num_envs: int) -> int:
     if given is None:
         return num_envs
@@ -554,12 +578,6 @@ def _check_workers(given: Any, num_envs: int) -> int:
     if num_workers > num_envs:
         raise ValueError(f"num_workers is {num_workers}; expected 1 to {num_envs}, the number of sub-envs.")
     return num_workers
-
-
-def _check_seconds(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
-        raise ValueError(f"{name} is {value!r}; expected seconds, at least 0.")
-    return float(value)
 
 
 def _joined(parts: Iterable[list[Any]]) -> list[Any]:

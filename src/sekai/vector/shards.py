@@ -23,6 +23,7 @@ class Shards(Protocol):
     """What the workers of a vector environment are built from."""
 
     num_envs: int
+    one_by_one: bool  # whether a slot can be stepped by itself
 
     def builds(self, bounds: Bounds, autoreset: str, files: ArrayFiles) -> list[bytes]:
         """For each worker the pickle of a function of its first slot that builds its `Share`."""
@@ -39,6 +40,8 @@ class SyncShards:
     Args:
         env_fns: one factory per slot.
     """
+
+    one_by_one = True
 
     def __init__(self, env_fns: Iterable[EnvFactory]) -> None:
         self._factories = check_factories(env_fns)
@@ -63,6 +66,8 @@ class NativeShards:
         make: called as `make(num_envs=..., autoreset=...)` in each worker; sent there with cloudpickle.
         num_envs: slots of all workers together.
     """
+
+    one_by_one = False
 
     def __init__(self, make: Callable[..., Any], num_envs: int) -> None:
         if not callable(make):

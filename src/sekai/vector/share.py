@@ -16,6 +16,7 @@ from sekai.vector.board import PLACE, Board
 from sekai.vector.building import EnvFactory
 from sekai.vector.info_columns import InfoWriter
 from sekai.vector.native import NativeVecEnv
+from sekai.vector.outstanding import Request, Row
 from sekai.vector.requests import Options, ResetRequest
 from sekai.vector.results import VecStepResult
 from sekai.vector.shares import cut
@@ -131,6 +132,20 @@ class Share:
         post.begin()
         actions = post.actions() if request is None or request.actions is None else request.actions
         return post.step(self.vec.step(actions))
+
+    def step_slot(self, slot: int, action: Any, next_options: Options) -> Row:
+        """Step one slot of the share.
+
+        Args:
+            slot: counted within the share.
+            action: it, checked.
+            next_options: options prepared for the next episode.
+        """
+        assert isinstance(self.vec, Slots)
+        self.vec._next_options[slot] = next_options
+        self.vec._note_unfinished()
+        self.vec._launch({slot: Request(action)})
+        return Row.of(self.vec.recv()[1])
 
     def run_check_options(self, request: ResetRequest) -> None:
         """Refuse options before anything moves, here or in another worker."""

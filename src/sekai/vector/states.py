@@ -79,7 +79,7 @@ def load(vec: NativeVecEnv, state: Any) -> None:
     vec._flags = kept["flags"].copy()
     vec._lost = kept["lost"].copy()
     vec._episode = kept["episode"].tolist()
-    vec._unasked = kept["unasked"].tolist()
+    vec._unasked = set(kept["unasked"].tolist())
     vec._next_options = options
     vec._rng, vec._held, vec._last_actions, vec._unfinished = rng, held, actions, None
     vec._settle()
@@ -103,7 +103,7 @@ def _bookkeeping(vec: NativeVecEnv) -> Arrays:
         "flags": vec._flags,
         "lost": vec._lost,
         "episode": np.array(vec._episode, np.int64),
-        "unasked": np.array(vec._unasked, np.int64),
+        "unasked": np.array(sorted(vec._unasked), np.int64),
         "max_episode_steps": np.array(_NO_LIMIT if vec.max_episode_steps is None else vec.max_episode_steps),
     }
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sekai.core.env import as_step_result, call_reset
-from sekai.core.results import StepResult
 from sekai.seeding import VecSeed
 from sekai.vector.base import AutoresetOptions
+from sekai.vector.blame import blame
 from sekai.vector.building import EnvFactory, building
 from sekai.vector.exclusive import exclusive, exclusive_step
-from sekai.vector.local import NEW, RESET, STEP, LocalVecEnv
+from sekai.vector.local import LocalVecEnv
+from sekai.vector.outstanding import Request, Row
 from sekai.vector.results import VecResetResult, VecStepResult
 
 
@@ -42,21 +42,11 @@ class SyncVecEnv(LocalVecEnv):
     def step(self, actions: Any) -> VecStepResult:
         """Step the slots in order. An exception of one lets the others finish and is raised at the end."""
         calls, batch = self._begin_step(actions)
-        envs, stepped, slot = self.envs, self._stepped, 0
+        advance, slot = self._advance, 0
         try:
             for slot, action in enumerate(batch):
                 try:
-                    if calls[slot] == STEP:
-                        result = envs[slot].step(action)
-                        if type(result) is not StepResult:
-                            result = as_step_result(result, envs[slot])
-                        if stepped(slot, result):
-                            self._restarted(slot, call_reset(envs[slot], None, self._next_options[slot]))
-                    elif calls[slot] == RESET:
-                        self.phase[slot] = NEW  # until the reset has succeeded
-                        self._was_reset(slot, call_reset(envs[slot], None, self._next_options[slot]))
-                    else:
-                        self._held(slot)
+                    advance(slot, calls[slot], action)
                 except Exception as error:
                     self._failed(slot, error)
         except BaseException:
@@ -64,14 +54,32 @@ class SyncVecEnv(LocalVecEnv):
             raise
         return self._finish_step(calls)
 
+    def _launch(self, requests: dict[int, Request]) -> None:
+        """Step the slots in order."""
+        outstanding = self._outstanding
+        for slot, request in requests.items():
+            outcome: Row | BaseException
+            self._unfinished = slot
+            try:
+                call = self._begin_slot(slot)
+                self._advance(slot, call, request.action)
+                outcome = self._row(slot, call)
+            except Exception as error:
+                blame(error, self.first_slot + slot)
+                outcome = error
+            outstanding.finished.pop(slot, None)  # of an earlier request: the new one is the last in order
+            outstanding.finished[slot] = outcome
+            outstanding.asked[slot] = request
+            self._unfinished = None
+
+    def _progress(self, deadline: float | None) -> bool:
+        """Nothing is ever under way."""
+        return False
+
     @exclusive
     def reset(self, *, seed: VecSeed = None, options: Any = None, mask: Any = None) -> VecResetResult:
         """Reset the slots in order. An exception of one lets the others finish and is raised at the end."""
         request = self._begin_reset(seed, options, mask)
         for slot in request.slots:
-            self.phase[slot] = NEW  # until the reset has succeeded
-            try:
-                self._was_reset(slot, call_reset(self.envs[slot], request.seeds[slot], request.options[slot]))
-            except Exception as error:
-                self._failed(slot, error)
+            self._reset_slot(slot, request)
         return self._finish_reset(request)

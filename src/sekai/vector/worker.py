@@ -16,7 +16,6 @@ from multiprocessing.connection import Connection
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sekai.vector.block import receive_block
 from sekai.vector.board import ANSWERED, ASKED, COMMAND, IN_PIPE, MESSAGE, NO_MESSAGE, STEP, TRAY_BYTES, Board
@@ -24,36 +23,11 @@ from sekai.vector.child import caller_has_died, prepare_process
 from sekai.vector.failure import Failure
 from sekai.vector.pickling import dumps, dumps_by_value
 from sekai.vector.share import Share
+from sekai.vector.slot_desk import serve_slots
 from sekai.vector.spin import changes
+from sekai.vector.worker_replies import Reply, pack_value
 
 IDLE = 1.0  # seconds after which a worker at the board looks whether the caller is still there
-
-
-class Reply(NamedTuple):
-    """The answer to one request.
-
-    Attributes:
-        number: of the request.
-        packed: pickle of what the command returned, or of a `Failure`; on its own, so that the rest can be read where
-            this cannot. None: it returned None.
-        phase: phase of each slot of the share, int8.
-        episode: episodes begun by each slot of the share since construction, less one.
-    """
-
-    number: int
-    packed: bytes | None
-    phase: NDArray[np.int8]
-    episode: Any
-
-    def open(self) -> Any:
-        """What the command returned, or a `Failure`, also where it cannot be unpickled."""
-        if self.packed is None:
-            return None
-        try:
-            return pickle.loads(self.packed)
-        except Exception as error:
-            error.add_note("raised while unpickling what the sub-env returned")
-            return Failure.of(error)
 
 
 class Desk(Protocol):
@@ -192,6 +166,12 @@ def _serve(share: Share, pipe: Connection, semaphores: tuple[Any, Any] | None) -
             if command == "attach":
                 desk = _attached(share, desk, pipe, semaphores, (number, payload))
                 continue
+            if command == "slots":
+                if not serve_slots(share, pipe):
+                    share.vec.close()
+                    return
+                desk.answer(number, None, share)
+                continue
             value = getattr(share, f"run_{command}")(payload)
         except Exception as error:
             value = Failure.of(error)
@@ -231,14 +211,3 @@ def pack_request(number: int, command: str, payload: Any) -> bytes:
     A step carries arrays. Everything else may carry objects of the caller's script, and travels by value.
     """
     return pickle.dumps((number, command, dumps(payload) if command == "step" else dumps_by_value(payload)))
-
-
-def pack_value(value: Any) -> bytes | None:
-    """What a command returned, pickled; a `Failure` where it cannot be."""
-    if value is None:
-        return None
-    try:
-        return dumps(value)
-    except Exception as error:
-        error.add_note("what the sub-env returned cannot be sent to the calling process")
-        return pickle.dumps(Failure.of(error))

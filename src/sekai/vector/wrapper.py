@@ -17,6 +17,7 @@ from sekai.seeding import VecSeed
 from sekai.spaces import batch_space, readable
 from sekai.vector.actions import check_actions
 from sekai.vector.base import VecEnv
+from sekai.vector.outstanding import check_slots
 from sekai.vector.requests import check_mask
 from sekai.vector.results import VecResetResult, VecStepResult
 
@@ -24,9 +25,19 @@ from sekai.vector.results import VecResetResult, VecStepResult
 class VecWrapper(VecEnv):
     """Base class of vector wrappers: override the hooks you need.
 
+    `send` and `recv` go through two more hooks, for some slots; a wrapper that can do that sets
+    `by_slots` and overrides those that it needs. Any other refuses `send`.
+
     Args:
         venv: the vector environment to wrap.
     """
+
+    #: whether it can handle the rows of some slots only; each class says so for itself, none inherits it
+    by_slots: bool = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.by_slots = vars(cls).get("by_slots", False)
 
     def __init__(self, venv: VecEnv) -> None:
         if not isinstance(venv, VecEnv):
@@ -62,6 +73,14 @@ class VecWrapper(VecEnv):
         """The result of a reset of the slots in `mask`, handed outwards."""
         return result
 
+    def before_send(self, actions: Any, slots: list[int]) -> Any:
+        """The actions of some slots handed inwards; not called unless `by_slots`."""
+        return actions
+
+    def after_recv(self, result: VecStepResult, slots: NDArray[np.intp]) -> VecStepResult:
+        """The rows of some slots handed outwards: row `j` is of slot `slots[j]`; not called unless `by_slots`."""
+        return result
+
     def reset_failed(self, mask: NDArray[np.bool_]) -> None:
         """The reset of the slots in `mask` raised after they moved: they may be in new episodes nobody has seen."""
 
@@ -73,6 +92,31 @@ class VecWrapper(VecEnv):
         except BaseException:
             self.lose_rows(result.kind != RowKind.FROZEN)
             raise
+
+    def send(self, actions: Any, slots: Any) -> None:
+        """Send through the hooks."""
+        self._require_by_slots()
+        chosen = check_slots(slots, self.num_envs)
+        self.venv.send(self.before_send(actions, chosen) if chosen else actions, chosen)
+
+    def recv(self, min_slots: int = 1, timeout: float | None = None) -> tuple[NDArray[np.intp], VecStepResult]:
+        """Receive through the hooks."""
+        self._require_by_slots()
+        slots, result = self.venv.recv(min_slots, timeout)
+        try:
+            return slots, self.after_recv(result, slots)
+        except BaseException:
+            mask = np.zeros(self.num_envs, bool)
+            mask[slots] = result.kind != RowKind.FROZEN
+            self.lose_rows(mask)
+            raise
+
+    def _require_by_slots(self) -> None:
+        if not self.by_slots:
+            raise NotImplementedError(
+                f"{type(self).__name__} needs the rows of all slots at once: call step(), or leave it out to send() "
+                "and recv()."
+            )
 
     async def async_step(self, actions: Any) -> VecStepResult:
         """Awaitable `step`, through the same hooks."""
@@ -155,6 +199,11 @@ class VecWrapper(VecEnv):
         return self.venv.autoreset
 
     @property
+    def outstanding(self) -> NDArray[np.bool_]:
+        """Slots that were sent an action whose row has not been received."""
+        return self.venv.outstanding
+
+    @property
     def lost_rows(self) -> NDArray[np.bool_]:
         """Slots whose last row the caller never saw."""
         return self.venv.lost_rows
@@ -187,19 +236,22 @@ class VecRewardWrapper(VecWrapper):
     """Base class of wrappers that transform rewards: implement `reward`."""
 
     def reward(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The transformed rewards, `(num_envs,)`."""
+        """The transformed rewards, `(num_envs,)`; where it is `by_slots`, also of fewer slots."""
         raise NotImplementedError(f"{type(self).__name__} must implement reward(rewards).")
 
     def after_step(self, result: VecStepResult) -> VecStepResult:
         """Transform the rewards of rows that are transitions."""
         rewards = np.asarray(self.reward(result.rewards.copy()), np.float64)
-        if rewards.shape != (self.num_envs,):
-            raise ValueError(
-                f"{type(self).__name__}.reward() returned shape {rewards.shape}; expected {(self.num_envs,)}."
-            )
+        expected = result.rewards.shape
+        if rewards.shape != expected:
+            raise ValueError(f"{type(self).__name__}.reward() returned shape {rewards.shape}; expected {expected}.")
         if not result.plain:  # some row is no plain step
             rewards = np.where(result.valid, rewards, result.rewards)
         return result.replace(rewards=rewards)
+
+    def after_recv(self, result: VecStepResult, slots: NDArray[np.intp]) -> VecStepResult:
+        """Transform the rewards of rows that are transitions."""
+        return VecRewardWrapper.after_step(self, result)
 
 
 class VecActionWrapper(VecWrapper):
@@ -208,13 +260,17 @@ class VecActionWrapper(VecWrapper):
     A subclass that changes the space calls `set_action_space` in its constructor.
     """
 
-    def checked(self, actions: Any) -> Any:
+    def checked(self, actions: Any, slots: list[int] | None = None) -> Any:
         """The actions given, held to the action space, as a batch of arrays of their own.
+
+        Args:
+            actions: the batch.
+            slots: which slots they are for, by default all.
 
         Raises:
             InvalidAction: they do not fit; the message names the first bad sub-environment.
         """
-        return check_actions(self.action_space, actions, self.num_envs)
+        return check_actions(self.action_space, actions, self.num_envs if slots is None else slots)
 
     def action(self, actions: Any) -> Any:
         """The actions for the inner vector environment."""

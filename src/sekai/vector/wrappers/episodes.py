@@ -15,7 +15,7 @@ from sekai.stats import EpisodeStats, StatsTracker
 from sekai.stats.state import check_sums
 from sekai.stats.trackers import check_gamma, check_tracker, hears_all
 from sekai.vector.base import VecEnv
-from sekai.vector.infos import Part
+from sekai.vector.infos import Infos, Part
 from sekai.vector.results import VecResetResult, VecStepResult
 from sekai.vector.wrapper import VecWrapper
 
@@ -39,6 +39,8 @@ class VecRecordEpisodeStatistics(VecWrapper):
         TypeError: `tracker` is no `StatsTracker`.
         ValueError: `gamma` out of range.
     """
+
+    by_slots = True
 
     def __init__(
         self,
@@ -103,6 +105,23 @@ class VecRecordEpisodeStatistics(VecWrapper):
         self._tell(result, finished, reset)
         if finished:
             result.infos.put(Part("episode", list(finished.values()), np.array(list(finished))))
+        return result
+
+    def after_recv(self, result: VecStepResult, slots: NDArray[np.intp]) -> VecStepResult:
+        """Add the transitions of these slots, as if all others were frozen."""
+        n = self.num_envs
+        rewards, kind = np.zeros(n), np.full(n, RowKind.FROZEN, np.int8)
+        terminated, truncated, ended = np.zeros(n, bool), np.zeros(n, bool), np.zeros(n, bool)
+        rewards[slots], kind[slots], ended[slots] = result.rewards, result.kind, result.ended
+        terminated[slots], truncated[slots] = result.terminated, result.truncated
+        infos: list[dict[str, Any]] = [{} for _ in range(n)]
+        for slot, info in zip(slots.tolist(), result.infos, strict=True):
+            infos[slot] = info  # the same object: what is put there stands in the result
+        self.after_step(
+            VecStepResult(
+                None, rewards, terminated, truncated, Infos.of(infos), kind=kind, ended=ended, space=result.space
+            )
+        )
         return result
 
     def after_reset(self, result: VecResetResult, mask: NDArray[np.bool_]) -> VecResetResult:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from sekai.core.slots import RowKind
 from sekai.vector.base import VecEnv
-from sekai.vector.infos import Infos
 from sekai.vector.observing import VecMemoryWrapper
 from sekai.vector.results import VecResetResult, VecStepResult
 from sekai.vector.wrapper import VecActionWrapper
@@ -44,6 +43,8 @@ class VecFrameStackObservation(_RemembersObservations):
         ValueError: `num_stack` below 1, or an unknown padding.
     """
 
+    by_slots = True
+
     def __init__(self, venv: VecEnv, num_stack: int, *, padding: Padding = "reset") -> None:
         super().__init__(venv)
         depth = check_depth(self, "num_stack", num_stack, minimum=1)
@@ -69,6 +70,8 @@ class VecDelayObservation(_RemembersObservations):
         ValueError: a negative delay, or an unknown padding.
     """
 
+    by_slots = True
+
     def __init__(self, venv: VecEnv, delay: int, *, padding: Padding = "zeros") -> None:
         super().__init__(venv)
         self.delay = check_depth(self, "delay", delay, minimum=0)
@@ -92,6 +95,8 @@ class VecTimeAwareObservation(VecMemoryWrapper):
         TypeError: another observation space.
         ValueError: no limit is given and the environments have none, or different ones.
     """
+
+    by_slots = True
 
     def __init__(self, venv: VecEnv, max_episode_steps: int | None = None) -> None:
         super().__init__(venv)
@@ -134,9 +139,9 @@ class VecTimeAwareObservation(VecMemoryWrapper):
         """Let time pass."""
         self._steps[slots] += 1
 
-    def resume(self, slots: NDArray[np.intp], rows: Any, infos: Infos) -> None:
+    def resume(self, slots: NDArray[np.intp], rows: Any, infos: list[dict[str, Any]]) -> None:
         """Take the time from the infos."""
-        self._steps[slots] = [infos[slot].get("elapsed_steps", 0) for slot in slots.tolist()]
+        self._steps[slots] = [info.get("elapsed_steps", 0) for info in infos]
 
     def shown(self, slots: Slots, rows: Any) -> Any:
         """The observations with the time appended, `(k, D + 1)`.

@@ -42,6 +42,8 @@ class VecTransformObservation(VecObservationWrapper):
         if new_observation_space is not None:
             self.set_observation_space(new_observation_space)
 
+    by_slots = True
+
     def observation(self, batch: Any) -> Any:
         """`func(batch)`."""
         return self.func(batch)
@@ -74,6 +76,8 @@ class VecFilterObservation(_RowByRow):
         ValueError: no key, one given twice, or one that is not there.
     """
 
+    by_slots = True
+
     def __init__(self, venv: VecEnv, keys: Iterable[Any]) -> None:
         super().__init__(venv)
         self._use(filtered(venv.observation_space, keys))
@@ -88,6 +92,8 @@ class VecFlattenObservation(_RowByRow):
     Raises:
         TypeError: observations of different sizes.
     """
+
+    by_slots = True
 
     def __init__(self, venv: VecEnv) -> None:
         super().__init__(venv)
@@ -107,6 +113,8 @@ class VecTransformReward(VecRewardWrapper):
     def __init__(self, venv: VecEnv, func: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> None:
         super().__init__(venv)
         self.func = func
+
+    by_slots = True
 
     def reward(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
         """`func(rewards)`."""
@@ -129,6 +137,8 @@ class VecClipReward(VecRewardWrapper):
         super().__init__(venv)
         self.min_reward, self.max_reward = check_bounds(min_reward, max_reward, name="VecClipReward")
 
+    by_slots = True
+
     def reward(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
         """Rewards within bounds."""
         return rewards.clip(self.min_reward, self.max_reward, out=rewards)  # `np.clip` takes twice as long to call it
@@ -148,9 +158,15 @@ class VecClipAction(VecActionWrapper):
         super().__init__(venv)
         self._apply = clipped(venv.action_space).apply
 
+    by_slots = True
+
     def action(self, actions: Any) -> Any:
         """The actions within bounds."""
         return self._apply(self.checked(actions))
+
+    def before_send(self, actions: Any, slots: list[int]) -> Any:
+        """The actions of some slots within bounds."""
+        return self._apply(self.checked(actions, slots))
 
 
 class VecRescaleAction(VecActionWrapper):
@@ -173,6 +189,12 @@ class VecRescaleAction(VecActionWrapper):
         space, self._apply = unscaled(venv.action_space, min_action, max_action, name="VecRescaleAction")
         self.set_action_space(space)
 
+    by_slots = True
+
     def action(self, actions: Any) -> Any:
         """The actions in the environments' bounds."""
         return self._apply(self.checked(actions))
+
+    def before_send(self, actions: Any, slots: list[int]) -> Any:
+        """The actions of some slots in the environments' bounds."""
+        return self._apply(self.checked(actions, slots))
