@@ -23,12 +23,10 @@ from sekai.vector.board import (
     STEP,
     Board,
 )
-from sekai.vector.signals import Deferred
+from sekai.vector.signals import ALARM, Deferred
 from sekai.vector.spin import changes
 from sekai.vector.worker import Attachment, Reply, pack_request
 
-# where there is no SIGALRM, SIGINT stands for it: it is then deferred twice, which changes nothing
-_ALARM = getattr(signal, "SIGALRM", signal.SIGINT)
 #: seconds between two looks at whether the worker lives, while its answer is waited for
 WATCH = 0.05
 
@@ -85,7 +83,7 @@ class Link:
         self._gate = gate
         self._board: Board | None = None
         self._rows: Any = None
-        self._interrupt, self._alarm = Deferred(signal.SIGINT), Deferred(_ALARM)
+        self._interrupt, self._alarm = Deferred(signal.SIGINT), Deferred(ALARM)
 
     def attach(self, board: Board, attachment: Attachment, number: int) -> None:
         """Ask the worker to use the board from the next request on."""

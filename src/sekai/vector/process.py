@@ -456,15 +456,33 @@ class ProcVecEnv(SlotVecEnv):
         self._untold, self._lost = self._untold | gone, self._lost | gone
         while (delay := restarts.delay(index)) is not None:
             time.sleep(delay)
-            end_processes([self._links[index]], 0.0)
-            self._links[index] = self._launcher.start(index)
-            outcome = self._begin_again(self._links[index], restarts, request)
-            if not (type(outcome) is Failure and outcome.death):
+            link = self._launcher.start(index)
+            try:
+                outcome = self._brought_up(link, restarts)
+                ready = outcome is None
+                if ready:
+                    outcome = self._told(link, "reset", request(link))
+            except BaseException:  # it is not known how far it came: the next call finds the dead one, and begins anew
+                end_processes([link], 0.0)
+                raise
+            restarts.tried(index)
+            dead = type(outcome) is Failure and outcome.death
+            if ready and not dead:
+                self._take_over(link, restarts)
+                return outcome
+            end_processes([link], 0.0)
+            if not dead:
                 return outcome
         return death
 
-    def _begin_again(self, link: Link, restarts: Restarts, request: Callable[[Link], ResetRequest]) -> Any:
-        """Bring a new worker to where its predecessor was, but for the episodes; the outcome of their first reset."""
+    def _take_over(self, link: Link, restarts: Restarts) -> None:
+        """Let a new worker have the place of the one that was lost."""
+        old, self._links[link.index] = self._links[link.index], link
+        restarts.total += 1
+        end_processes([old], 0.0)
+
+    def _brought_up(self, link: Link, restarts: Restarts) -> Failure | None:
+        """Bring a new worker to where its predecessor was, but for the episodes; what it failed of."""
         facts = self._fact(link, _deadline(self._start_timeout))
         if isinstance(facts, Failure):
             return facts
@@ -473,17 +491,17 @@ class ProcVecEnv(SlotVecEnv):
         self._episodes_before[link.lo : link.hi] = [count + 1 for count in self._episode[link.lo : link.hi]]
         if self._board is not None:
             self._attach(link, self._board)
-        calls: list[tuple[str, Any]] = [
-            ("set_attr", (name, values[link.lo : link.hi])) for name, values in restarts.attributes.items()
-        ]
-        outcome: Any = None
-        for command, payload in [*calls, ("reset", request(link))]:
-            self._number += 1
-            link.send(self._number, pack_request(self._number, command, payload))
-            outcome = self._answer(link, _deadline(self.step_timeout))
+        for name, values in restarts.attributes.items():
+            outcome = self._told(link, "set_attr", (name, values[link.lo : link.hi]))
             if isinstance(outcome, Failure):
-                break
-        return outcome
+                return outcome
+        return None
+
+    def _told(self, link: Link, command: str, payload: Any) -> Any:
+        """The answer of a single worker to one request."""
+        self._number += 1
+        link.send(self._number, pack_request(self._number, command, payload))
+        return self._answer(link, _deadline(self.step_timeout))
 
     def _first_reset(self, link: Link, given: ResetRequest | None = None) -> ResetRequest:
         """The reset of all slots of a new worker: as was asked for, on a stream of their own where nothing was."""

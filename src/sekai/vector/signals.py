@@ -11,6 +11,9 @@ import threading
 from types import FrameType
 from typing import Any
 
+# where there is no SIGALRM, SIGINT stands for it: it is then deferred twice, which changes nothing
+ALARM = getattr(signal, "SIGALRM", signal.SIGINT)
+
 
 class Deferred:
     """Hold one signal back for the length of a `with` block, then deliver it to its handler.
