@@ -47,6 +47,14 @@ class Flawed(Watched):
         return super().step(action)._replace(terminated=self.t == 5, reward=float("nan") if self.nan else 0.0)
 
 
+class Waiting(Watched):
+    """Waits for something else, with an `async_step` of its own."""
+
+    async def async_step(self, action: Any) -> sekai.StepResult:
+        return self.step(action)
+
+
+sekai.register("cli/Waiting-v0", Waiting)
 sekai.register(ID, Watched, kwargs={"gain": 2.5})
 sekai.register("cli/Limited-v0", Flawed)
 sekai.register("cli/NaN-v0", Flawed, kwargs={"nan": True})

@@ -190,6 +190,12 @@ def test_bench_on_a_terminal_shows_a_progress_bar_and_the_same_line() -> None:
         (["bench", "CartPole-v1", "--steps", "many"], "--steps"),
         (["bench", "CartPole-v1", "--workers", "2"], "--workers 2 needs --mode proc; the mode is auto"),
         (["bench"], "ID"),
+        (["bench", "CartPole-v1", "--compare", "--mode", "sync"], "leave out --mode sync"),
+        (["bench", "CartPol-v1", "--compare"], "No environment 'CartPol-v1'"),
+        (
+            ["bench", "CartPole-v1", "--compare", "--num-envs", "2", "--workers", "3"],
+            "num_workers is 3; expected 1 to 2",
+        ),
         (["bench", "CartPole-v1", "--step", "3"], "--step"),
         (["lst"], "lst"),
         (["-m", "no_such_module", "list"], "No module named 'no_such_module', needed for -m no_such_module"),

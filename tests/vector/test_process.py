@@ -89,14 +89,13 @@ def gone(pid: int) -> bool:
     for _ in range(200):
         try:
             os.kill(pid, 0)
+            status = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+            if status.rpartition(")")[2].split()[0] == "Z":
+                return True
         except ProcessLookupError:
             return True
-        status = Path(f"/proc/{pid}/stat")
-        if (
-            status.exists()
-            and status.read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[0] == "Z"
-        ):
-            return True
+        except FileNotFoundError:  # it has just gone, or there is no such file on this system
+            pass
         time.sleep(0.01)
     return False
 

@@ -28,21 +28,24 @@ from tests.vector.test_process import gone
 LOST, STEP, FROZEN, RESET = RowKind.LOST, RowKind.STEP, RowKind.FROZEN, RowKind.RESET
 TIMES = 20
 TRANSPORTS = (True, False)
+PREFIX = f"tests{os.getpid()}"  # of the names of semaphores: other programs make some, too
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="reads /proc")
 
 
-def resources() -> tuple[int, int, int]:
-    """Descriptors, children, and mappings of blocks and semaphores, of this process."""
+def resources() -> tuple[int, int, int, int]:
+    """Descriptors, children, semaphores, and mappings of blocks, of this process."""
     gc.collect()
-    maps = Path("/proc/self/maps").read_text(encoding="utf-8")
-    mapped = maps.count("memfd:sekai") + maps.count("/dev/shm/")
-    return len(list(Path("/proc/self/fd").iterdir())), len(multiprocessing.active_children()), mapped
+    mapped = Path("/proc/self/maps").read_text(encoding="utf-8").count("memfd:sekai")
+    semaphores = len(list(Path("/dev/shm").glob(f"sem.{PREFIX}-*")))
+    return len(list(Path("/proc/self/fd").iterdir())), len(multiprocessing.active_children()), semaphores, mapped
 
 
 @pytest.fixture
-def nothing_left() -> Iterator[None]:
+def nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Whatever the test builds, it leaves nothing."""
+    process: Any = multiprocessing.current_process()
+    monkeypatch.setitem(process._config, "semprefix", f"/{PREFIX}")
     build("grouped", "same_step", (9, 9)).close()  # the fork server and the tracker of resources stay
     before = resources()
     yield
@@ -242,39 +245,44 @@ def test_exceptions_in_step_reset_pickling_and_close(shared: bool, nothing_left:
         vec.close()
 
 
+def interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.fixture
+def alarms_interrupt() -> Iterator[None]:
+    """An alarm does what Ctrl-C does."""
+    before = signal.signal(signal.SIGALRM, interrupt)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
 @pytest.mark.parametrize("shared", TRANSPORTS)
-def test_interrupts_at_random_moments_lose_rows_and_never_mix_them(shared: bool, nothing_left: None) -> None:
+def test_interrupts_at_random_moments_lose_rows_and_never_mix_them(
+    shared: bool, nothing_left: None, alarms_interrupt: None
+) -> None:
     """Ctrl-C for 200 calls: the clocks of the environments say what was executed."""
     rng = np.random.default_rng(1)
-
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        with build("grouped", "same_step", (10**6,) * 3, shared_memory=shared) as vec:
-            vec.reset(seed=0)
-            clock, interrupted = np.zeros(3, int), 0
-            for call in range(200):
-                action = call % 5
-                result = None
-                with suppress(KeyboardInterrupt):
-                    signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-6, 2e-3))
-                    result = vec.step([action] * 3)
-                    signal.setitimer(signal.ITIMER_REAL, 0)
-                if result is None:
-                    interrupted += 1
-                    continue
-                steps = result.observations[:, 2].astype(int)
-                assert ((steps > clock) & (steps <= clock + 1 + interrupted)).all()
-                fresh = result.kind == STEP
-                assert (steps[fresh] == clock[fresh] + 1).all(), "a row that is no successor of the last one seen"
-                assert (result.rewards == 100 * np.arange(3) + 10 * steps + action).all(), "another call's action"
-                clock, interrupted = steps, 0
-            assert vec.get_attr("t") == vec.get_attr("steps")
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    with build("grouped", "same_step", (10**6,) * 3, shared_memory=shared) as vec:
+        vec.reset(seed=0)
+        clock, interrupted = np.zeros(3, int), 0
+        for call in range(200):
+            action, result = call % 5, None
+            with suppress(KeyboardInterrupt):
+                signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-6, 2e-3))
+                result = vec.step([action] * 3)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            if result is None:
+                interrupted += 1
+                continue
+            steps = result.observations[:, 2].astype(int)
+            assert ((steps > clock) & (steps <= clock + 1 + interrupted)).all()
+            fresh = result.kind == STEP
+            assert (steps[fresh] == clock[fresh] + 1).all(), "a row that is no successor of the last one seen"
+            assert (result.rewards == 100 * np.arange(3) + 10 * steps + action).all(), "another call's action"
+            clock, interrupted = steps, 0
+        assert vec.get_attr("t") == vec.get_attr("steps")
 
 
 # ---- restarts --------------------------------------------------------------------------------------
@@ -343,6 +351,58 @@ def test_a_worker_lost_in_a_reset_or_between_calls_is_replaced(nothing_left: Non
         assert vec.step([0, 0, 0]).kind.tolist() == [STEP, LOST, STEP]
         os.kill(vec.call("where")[2], signal.SIGKILL)
         assert vec.step([0, 0, 0]).kind.tolist() == [STEP, STEP, LOST] and vec.worker_restarts == 2
+
+
+@pytest.mark.parametrize("shared", TRANSPORTS)
+def test_an_interrupt_while_a_worker_is_replaced_leaves_that_to_the_next_call(
+    shared: bool, nothing_left: None, alarms_interrupt: None
+) -> None:
+    rng = np.random.default_rng(2)
+    with build("grouped", "same_step", (10**6,) * 3, shared_memory=shared, on_worker_loss="restart") as vec:
+        vec.reset(seed=0)
+        interrupted = 0
+        for _ in range(TIMES):
+            pids, clock, result, calls = vec.call("where"), vec.get_attr("t")[2], None, 0
+            os.kill(pids[0], signal.SIGKILL)
+            assert gone(pids[0])
+            while result is None:  # more interrupts than losses in a row that are made good
+                calls += 1
+                with suppress(KeyboardInterrupt):
+                    signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-4, 2e-2) if calls < 6 else 0.0)
+                    result = vec.step([0, 0, 0])
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            interrupted += calls - 1
+            assert result.kind.tolist() == [LOST, LOST, STEP if calls == 1 else LOST]
+            assert [info.get("worker_lost") for info in result.infos] == [True, True, None]
+            assert clock < places(result.observations)[2][2] <= clock + calls
+            assert vec.step([0, 0, 0]).kind.tolist() == [STEP] * 3
+        assert interrupted > TIMES and vec.worker_restarts >= TIMES
+
+
+def slow_after(path: Path) -> Any:
+    """An environment whose building takes long once the file is there."""
+    if path.exists():
+        time.sleep(30)
+    return Coded(0, 9)
+
+
+def test_a_new_worker_that_is_not_built_in_time_is_ended_and_the_next_call_tries_again(
+    nothing_left: None, tmp_path: Path
+) -> None:
+    path = tmp_path / "slow"
+    with build_from([factory(slow_after, path)] * 2, "proc", on_worker_loss="restart", start_timeout=20.0) as vec:
+        vec.reset(seed=0)
+        vec._start_timeout = 0.3
+        path.touch()
+        with (
+            within(10.0),
+            pytest.raises(sekai.VecEnvWorkerError, match=r"Sub-env 0 .*: not built within start_timeout"),
+        ):
+            vec.step([DIE, 0])
+        path.unlink()
+        vec._start_timeout = 20.0
+        assert vec.step([0, 0]).kind.tolist() == [LOST, LOST] and vec.worker_restarts == 1
+        assert vec.step([0, 0]).kind.tolist() == [STEP, STEP]
 
 
 def test_a_loss_in_a_call_that_fails_is_told_by_the_next(nothing_left: None) -> None:
@@ -656,26 +716,3 @@ def test_ids_registered_in_a_script_work_in_workers() -> None:
         """
     )
     assert run.stdout.splitlines() == ["[[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]"] * 2, run.stderr
-
-
-def test_an_interrupt_while_a_worker_is_replaced_is_made_good_by_the_next_call(nothing_left: None) -> None:
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    rng = np.random.default_rng(2)
-    before = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        with build("grouped", "same_step", (10**6,) * 3, on_worker_loss="restart") as vec:
-            vec.reset(seed=0)
-            for _ in range(TIMES):
-                with suppress(KeyboardInterrupt):
-                    signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-3, 8e-2))
-                    vec.step([DIE, 0, 0])
-                    time.sleep(1.0)
-                for _ in range(2):  # the first may have to replace what the interrupt left half done
-                    result = vec.step([0, 0, 0])
-                assert result.kind.tolist() == [STEP] * 3
-                assert [row[0] for row in places(result.observations)] == [0, 1, 2]
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)

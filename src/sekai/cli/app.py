@@ -112,15 +112,33 @@ def _bench(
     num_envs: Annotated[int, typer.Option(min=1, help="Sub-environments.")] = 16,
     mode: Annotated[Mode, typer.Option(help="Backend; auto is native where there is one, else sync.")] = Mode.auto,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes of mode proc; by default one per sub-environment.")
+        int | None,
+        typer.Option(min=1, help="Processes of mode proc: by default one per sub-environment, or core with --compare."),
     ] = None,
-    steps: Annotated[int, typer.Option(min=1, help="Vector steps to time, each of NUM_ENVS env steps.")] = 1000,
+    steps: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Vector steps to time, each of NUM_ENVS env steps; by default 1000, or 0.2 seconds with --compare.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of environments and actions.")] = 0,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Measure all backends that fit, side by side, and recommend one.")
+    ] = False,
+    rounds: Annotated[int, typer.Option(min=1, help="With --compare: turns of each backend.")] = 5,
 ) -> None:
     """Measure throughput with random actions, in env steps per second."""
+    if compare:
+        from sekai.cli.compare import compare as run_all
+
+        if mode is not Mode.auto:
+            raise BadValue(f"--compare measures every backend that fits: leave out --mode {mode.value}.")
+        run_all(id, num_envs=num_envs, workers=workers, steps=steps, rounds=rounds, seed=seed)
+        return
     from sekai.cli.bench import bench
 
-    print(bench(id, num_envs=num_envs, mode=mode.value, workers=workers, steps=steps, seed=seed))
+    print(bench(id, num_envs=num_envs, mode=mode.value, workers=workers, steps=steps or 1000, seed=seed))
 
 
 @app.command("check")

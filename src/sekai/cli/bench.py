@@ -69,7 +69,7 @@ def bench(id: str, *, num_envs: int, mode: str, workers: int | None, steps: int,
         vector_kwargs={} if workers is None else {"num_workers": workers},
     )
     with vec:
-        actions = _random_actions(vec, seed)
+        actions = random_actions(vec, seed)
         vec.reset(seed=seed)
         warm_up = max(1, steps // 10)
         with progress(f"{vec.spec.id} ({num_envs} sub-envs)", warm_up + steps) as advance:
@@ -84,7 +84,8 @@ def mode_of(vec: VecEnv) -> str:
     return next((mode for kind, mode in kinds.items() if isinstance(vec.unwrapped, kind)), "native")
 
 
-def _random_actions(vec: VecEnv, seed: int) -> list[Any]:
+def random_actions(vec: VecEnv, seed: int) -> list[Any]:
+    """Batches of actions, drawn from the action space."""
     space = vec.batch_action_space
     space.seed(seed)
     return [space.sample() for _ in range(ACTION_BATCHES)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -14,6 +15,7 @@ import numpy as np
 
 from sekai.vector.failure import SLOW, Failure
 from sekai.vector.links import Gate, Link
+from sekai.vector.signals import ALARM, Deferred
 from sekai.vector.worker import work
 
 GUARD = (
@@ -86,17 +88,19 @@ class Launcher:
             daemon=True,
         )
         try:
-            process.start()
-        except (EOFError, ConnectionError) as error:
+            with Deferred(ALARM), Deferred(signal.SIGINT):  # a process started by half would complain
+                process.start()
+            _started.add(process)
+            return Link(index, (lo, hi), process, ours, semaphores, self._gate)
+        except BaseException as error:
             ours.close()
-            raise RuntimeError(f"The fork server ended before it started a worker. {GUARD}") from error
-        except BaseException:
-            ours.close()
+            if process.pid is not None:
+                process.kill()
+            if isinstance(error, (EOFError, ConnectionError)):
+                raise RuntimeError(f"The fork server ended before it started a worker. {GUARD}") from error
             raise
         finally:
             theirs.close()
-        _started.add(process)
-        return Link(index, (lo, hi), process, ours, semaphores, self._gate)
 
     def _semaphores(self) -> tuple[Any, Any]:
         try:

@@ -42,7 +42,6 @@ from sekai.vector.results import VecResetResult, VecStepResult
 from sekai.vector.shards import NativeShards, shards_of
 from sekai.vector.share import ResetColumns
 from sekai.vector.shares import share_bounds
-from sekai.vector.signals import undisturbed
 from sekai.vector.slot_requests import WorkerSlots
 from sekai.vector.threads import in_thread
 from sekai.vector.worker import Attachment, pack_request
@@ -123,8 +122,7 @@ class ProcVecEnv(WorkerSlots):
         weakref.finalize(self, abandon, self._links, self._pid)
         try:
             for index in range(self.num_workers):
-                with undisturbed():
-                    self._links.append(self._launcher.start(index))
+                self._links.append(self._launcher.start(index))
             facts = self._facts()
             self._pairs = [pair for fact in facts for pair in fact["spaces"]]
             check_equal_spaces(self._pairs)
@@ -484,20 +482,33 @@ class ProcVecEnv(WorkerSlots):
         self._untold, self._lost = self._untold | gone, self._lost | gone
         while (delay := restarts.delay(index)) is not None:
             time.sleep(delay)
+            link = self._launcher.start(index)
             try:
-                with undisturbed():
-                    end_processes([self._links[index]], 0.0)
-                    self._links[index] = self._launcher.start(index)
-                outcome = self._begin_again(self._links[index], restarts, request)
-            except BaseException:
-                self._links[index].dead = True  # nobody knows how far it came
+                outcome = self._brought_up(link, restarts)
+                ready = outcome is None
+                if ready:
+                    outcome = self._told(link, "reset", request(link))
+            except BaseException:  # it is not known how far it came: the next call finds the dead one, and begins anew
+                end_processes([link], 0.0)
                 raise
-            if not (type(outcome) is Failure and outcome.death):
+            restarts.tried(index)
+            dead = type(outcome) is Failure and outcome.death
+            if ready and not dead:
+                self._take_over(link, restarts)
+                return outcome
+            end_processes([link], 0.0)
+            if not dead:
                 return outcome
         return death
 
-    def _begin_again(self, link: Link, restarts: Restarts, request: Callable[[Link], ResetRequest]) -> Any:
-        """Bring a new worker to where its predecessor was, but for the episodes; the outcome of their first reset."""
+    def _take_over(self, link: Link, restarts: Restarts) -> None:
+        """Let a new worker have the place of the one that was lost."""
+        old, self._links[link.index] = self._links[link.index], link
+        restarts.total += 1
+        end_processes([old], 0.0)
+
+    def _brought_up(self, link: Link, restarts: Restarts) -> Failure | None:
+        """Bring a new worker to where its predecessor was, but for the episodes; what it failed of."""
         facts = self._fact(link, deadline_of(self._start_timeout))
         if isinstance(facts, Failure):
             return facts
@@ -506,17 +517,17 @@ class ProcVecEnv(WorkerSlots):
         self._episodes_before[link.lo : link.hi] = [count + 1 for count in self._episode[link.lo : link.hi]]
         if self._board is not None:
             self._attach(link, self._board)
-        calls: list[tuple[str, Any]] = [
-            ("set_attr", (name, values[link.lo : link.hi])) for name, values in restarts.attributes.items()
-        ]
-        outcome: Any = None
-        for command, payload in [*calls, ("reset", request(link))]:
-            self._number += 1
-            link.send(self._number, pack_request(self._number, command, payload))
-            outcome = self._answer(link, deadline_of(self.step_timeout), keeps=command == "reset")
+        for name, values in restarts.attributes.items():
+            outcome = self._told(link, "set_attr", (name, values[link.lo : link.hi]))
             if isinstance(outcome, Failure):
-                break
-        return outcome
+                return outcome
+        return None
+
+    def _told(self, link: Link, command: str, payload: Any) -> Any:
+        """The answer of a single worker to one request."""
+        self._number += 1
+        link.send(self._number, pack_request(self._number, command, payload))
+        return self._answer(link, deadline_of(self.step_timeout), keeps=command == "reset")
 
     def _first_reset(self, link: Link, given: ResetRequest | None = None) -> ResetRequest:
         """The reset of all slots of a new worker: as was asked for, on a stream of their own where nothing was."""

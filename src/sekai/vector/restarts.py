@@ -42,13 +42,15 @@ class Restarts:
         self._in_a_row[worker] = 0
 
     def delay(self, worker: int) -> float | None:
-        """Seconds to wait before this worker is replaced; None: too often in a row already."""
-        self._in_a_row[worker] += 1
-        again = self._in_a_row[worker] - 1
+        """Seconds to wait before this worker is replaced; None: it has been, too often in a row."""
+        again = self._in_a_row[worker]
         if again >= IN_A_ROW:
             return None
-        self.total += 1
         return BACK_OFF * 2 ** (again - 1) if again else 0.0
+
+    def tried(self, worker: int) -> None:
+        """An attempt to replace the worker has come to its end, whatever that was."""
+        self._in_a_row[worker] += 1
 
     def fresh_seeds(self, lo: int, hi: int) -> list[Seed]:
         """Seeds of the slots `[lo, hi)` in a new worker: children of those they were reset with.

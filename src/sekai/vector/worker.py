@@ -147,9 +147,13 @@ def work(
     except Exception as error:
         value = Failure.of(error)
     nothing = np.zeros(count, np.int8), [-1] * count
-    pipe.send_bytes(pickle.dumps(Reply(0, pack_value(value), *nothing)))
-    if share is not None:
-        _serve(share, pipe, semaphores)
+    try:
+        pipe.send_bytes(pickle.dumps(Reply(0, pack_value(value), *nothing)))
+        if share is not None:
+            _serve(share, pipe, semaphores)
+    except ConnectionError:  # the caller is gone
+        if share is not None:
+            share.vec.close()
 
 
 def _serve(share: Share, pipe: Connection, semaphores: tuple[Any, Any] | None) -> None:
