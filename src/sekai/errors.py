@@ -63,13 +63,26 @@ class VecEnvWorkerError(SekaiError, RuntimeError):
         rank: index of the failing sub-environment; the first of its worker's when only the worker is known.
         exc_type: name of the exception's class in the worker, e.g. `"ValueError"`.
         remote_traceback: the worker's formatted traceback, `""` when the worker died without one.
+        pid: process id of the worker, None when it is not known.
+        exitcode: exit code of a worker that died, minus the signal where one ended it; None while it lives.
     """
 
-    def __init__(self, message: str, *, rank: int, exc_type: str, remote_traceback: str = "") -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        rank: int,
+        exc_type: str,
+        remote_traceback: str = "",
+        pid: int | None = None,
+        exitcode: int | None = None,
+    ) -> None:
         super().__init__(message)
         self.rank = rank
         self.exc_type = exc_type
         self.remote_traceback = remote_traceback
+        self.pid = pid
+        self.exitcode = exitcode
 
     def __reduce__(self) -> tuple[object, ...]:
         # the third entry carries what was added to the error, its notes among it

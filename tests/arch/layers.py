@@ -40,7 +40,7 @@ BRIDGES: tuple[str, ...] = ("sekai.safety.tasks.finance",)
 # Third-party packages that live in named places only. A place is a module or package of sekai.
 PLACES: dict[str, tuple[str, ...]] = {
     "numba": ("sekai.core.kernels",),
-    "torch": ("sekai.safety", "sekai.compat"),
+    "torch": ("sekai.safety", "sekai.compat", "sekai.collect.returns_torch"),
     "stable_baselines3": ("sekai.safety", "sekai.compat"),
     "ray": ("sekai.vector.ray",),
     "typer": ("sekai.cli",),
@@ -58,6 +58,8 @@ HEAVY: tuple[str, ...] = (
 
 # Where printing is the purpose.
 PRINTS: tuple[str, ...] = ("sekai.cli",)
+#: a worker process seeds the global generators for the environments in it; it draws nothing
+SEEDS_GLOBALS: tuple[str, ...] = ("sekai.vector.child",)
 
 # Import name -> distribution name, where they differ.
 DISTRIBUTIONS: dict[str, str] = {"stable_baselines3": "stable-baselines3"}

@@ -13,9 +13,10 @@ import pytest
 
 from sekai.cli import backtest as module
 from sekai.cli import main
+from sekai.cli.app import POLICIES
 from sekai.cli.backtest import HISTORIES, REPORTS, curves_of, play, read_history
 from sekai.cli.baselines import BASELINES, Estimates, estimate, without_shorts
-from sekai.cli.curves import limits
+from sekai.cli.curves import curves_figure, limits
 from sekai.cli.errors import BadValue
 from sekai.finance import MarketData, VecRecordPerformance, policies
 from sekai.registry import make_vec
@@ -98,6 +99,64 @@ def test_the_return_is_the_mean_over_the_windows(run: Callable[..., tuple[int, s
     assert values_of(out)["flat"]["sharpe"] == "n/a"
 
 
+def test_annual_return_and_sortino_are_the_means_over_the_windows(
+    run: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    # 33 rows and two steps leave one window: decisions at rows 30 and 31, the last price in row 32
+    path = write_csv(tmp_path / "three.csv", ("date", dates(33)), ("close", [100.0] * 31 + [99.0, 101.97]))
+    code, out, _ = run(
+        "Trading-v0", "--policy", "buy-and-hold", "--data", str(path), "--episode-length", "2", "--episodes", "3"
+    )
+    assert code == 0
+    row = values_of(out)["buy-and-hold"]
+    first, second = 0.99 / 1.001 - 1, 101.97 / 99 - 1  # -0.01099, with the purchase, and 0.03
+    assert row["annual"] == f"{((1 + first) * (1 + second)) ** 126 - 1:+.1%}"  # two of 252 periods
+    assert row["annual"] != row["return"]
+    # the mean of squares below 0 goes over both returns
+    assert row["sortino"] == f"{(first + second) / 2 / (first**2 / 2) ** 0.5 * 252**0.5:.2f}"
+    assert row["sortino"] == "19.42"  # 0.0095055 / 0.0077704 * 15.8745
+    assert values_of(out)["flat"]["sortino"] == "n/a"
+
+
+def test_short_loses_what_the_price_gains_and_cash_keeps_what_it_has(
+    run: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    rising = [100.0] * 31 + [110.0]
+    path = write_csv(tmp_path / "up.csv", ("date", dates(32)), ("close", rising))
+    _, out, _ = run("Trading-v0", "--policy", "short", "--data", str(path), "--episode-length", "1")
+    # the sale of all the equity leaves 1 / 1.001 of it, which loses a tenth
+    assert next(iter(values_of(out))) == "short"
+    assert values_of(out)["short"]["return"] == f"{0.9 / 1.001 - 1:+.1%}" == "-10.1%"
+    _, out, _ = run("Portfolio-v0", "--policy", "cash", "--data", "us_stocks", "--episodes", "2")
+    row = values_of(out)["cash"]
+    assert [row[name] for name in ("return", "vol", "drawdown", "turnover", "cost")] == [
+        "+0.0%", "0.0%", "0.0%", "0.0", "0.00%",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("id", "more"),
+    [
+        ("Trading-v0", ["--data", "sp500"]),
+        ("Portfolio-v0", ["--data", "us_stocks"]),
+        ("Trading-v0", []),
+        ("Portfolio-v0", []),
+        ("MarketMaking-v0", []),
+        ("OptimalExecution-v0", []),
+    ],
+)
+def test_an_episode_has_as_many_steps_as_were_asked_for(
+    id: str, more: list[str], run: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Any] = []
+    monkeypatch.setattr(module, "draw_curves", lambda *arguments: drawn.extend(arguments))
+    policy = next(iter(BASELINES[id]))
+    code, _, err = run(id, "--policy", policy, "--episodes", "2", "--episode-length", "7", *more)
+    assert (code, err) == (0, "")
+    assert drawn[0][policy].shape == (8, 2)
+    assert drawn[3].startswith("2 episodes of 7 steps, ")
+
+
 def test_csv_and_parquet_of_the_same_prices_say_the_same(
     run: Callable[..., tuple[int, str, str]], tmp_path: Path
 ) -> None:
@@ -178,6 +237,25 @@ def test_on_a_terminal_numbers_stand_in_a_table_that_eighty_characters_hold(
         assert len([line for line in out.splitlines() if line.strip()]) == 4 + len(BASELINES[id])  # no cell is broken
 
 
+@pytest.mark.parametrize(("width", "tables"), [(100, 1), (80, 2), (40, 5)])
+def test_a_table_too_wide_for_the_terminal_is_several_and_no_cell_is_broken(
+    width: int, tables: int, run: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ("Portfolio-v0", "--policy", "minimum-variance", "--data", "us_stocks", "--episodes", "4")
+    plain = values_of(run(*arguments)[1])
+    monkeypatch.setattr(module, "on_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(width))
+    _, out, _ = run(*arguments)
+    lines = out.splitlines()[:-1]  # but for the path of the picture
+    assert max(map(len, lines)) <= width
+    heads = [line.split()[1:] for line in lines if line.split()[:1] == ["policy"]]
+    assert len(heads) == tables
+    assert [title for head in heads for title in head] == list(REPORTS["Portfolio-v0"].columns)
+    for name, cells in plain.items():
+        rows = [line.split()[1:] for line in lines if line.split()[:1] == [name]]
+        assert [cell for row in rows for cell in row] == list(cells.values())
+
+
 # ---- what it refuses ------------------------------------------------------------------------------
 
 
@@ -186,6 +264,51 @@ def test_an_unknown_policy_lists_the_known_names(id: str, run: Callable[..., tup
     code, out, err = run(id, "--policy", "best")
     assert (code, out) == (2, "")
     assert err == f"Error: {id} has no policy 'best'; expected one of {', '.join(BASELINES[id])}.\n"
+
+
+def test_the_help_lists_the_policies_of_every_environment(capsys: pytest.CaptureFixture[str]) -> None:
+    assert list(POLICIES) == [f"{id}: {', '.join(known)}" for id, known in BASELINES.items()]
+    assert main(["backtest", "-h"]) == 0
+    assert "Trading-v0: flat, buy-and-hold, short, momentum, cppi" in capsys.readouterr().out
+
+
+TOO_LONG = {
+    # 300 rows: decisions from row 30 on, and a price after each step
+    "Trading-v0": (300, "270", "300 rows, of which the first 30 come before the first decision", "269"),
+    # the first 100 are for the moments
+    "Portfolio-v0": (300, "200", "300 rows, of which the first 100 come before the first decision", "199"),
+}
+
+
+@pytest.mark.parametrize("id", TOO_LONG)
+def test_an_episode_longer_than_the_history_is_refused_and_the_longest_named_fits(
+    id: str, run: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    rows, length, what, most = TOO_LONG[id]
+    path = write_csv(tmp_path / "p.csv", ("date", dates(rows)), ("A", walk(rows, 1)), ("B", walk(rows, 2)))
+    if id == "Trading-v0":
+        path = write_csv(tmp_path / "p.csv", ("date", dates(rows)), ("close", walk(rows)))
+    arguments = (id, "--policy", "buy-and-hold", "--data", str(path), "--episodes", "2", "--episode-length")
+    code, out, err = run(*arguments, length)
+    assert (code, out) == (2, "")
+    assert err == (
+        f"Error: An episode of {length} steps does not fit into --data {path}: {what}; expected an --episode-length of "
+        f"at most {most}, or a longer history.\n"
+    )
+    assert run(*arguments, most)[0] == 0
+
+
+def test_a_history_without_room_for_one_step_is_refused(
+    run: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    path = write_csv(tmp_path / "p.csv", ("date", dates(31)), ("close", walk(31)))
+    for id, policy in (("Trading-v0", "flat"), ("Portfolio-v0", "cash")):
+        code, _, err = run(id, "--policy", policy, "--data", str(path))
+        assert code == 2
+        assert err == (
+            f"Error: An episode of 252 steps does not fit into --data {path}: 31 rows, of which the first 30 come "
+            "before the first decision; expected a longer history.\n"
+        )
 
 
 def test_an_environment_without_baselines_is_refused(run: Callable[..., tuple[int, str, str]]) -> None:
@@ -212,12 +335,12 @@ BAD_FILES = {
     "unsorted": (
         [1.0, 2.0, 3.0, 4.0],
         ["2020-01-01", "2020-01-03", "2020-01-02", "2020-01-04"],
-        r"timestamps\[2\] is 2020-01-02, not after timestamps\[1\], 2020-01-03",
+        r"date\[2\] is 2020-01-02, not after date\[1\], 2020-01-03",
     ),
     "repeated": (
         [1.0, 2.0, 3.0, 4.0],
         ["2020-01-01", "2020-01-02", "2020-01-02", "2020-01-04"],
-        r"timestamps\[2\] is 2020-01-02, not after timestamps\[1\], 2020-01-02",
+        r"date\[2\] is 2020-01-02, not after date\[1\], 2020-01-02",
     ),
 }
 
@@ -360,3 +483,23 @@ def test_the_axis_leaves_out_a_policy_that_is_far_away_and_keeps_the_others() ->
     assert limits([100.0 * ramp, ramp])[1] == pytest.approx(105.0)
     flat = np.ones((11, 4))
     assert limits([flat, 1.0 - ramp])[0] < 0.0  # no extent to measure by: everything is drawn
+
+
+def test_the_picture_has_the_median_of_every_policy_and_where_its_episodes_ended() -> None:
+    first = np.array([[0.0, 0.0, 0.0, 0.0, 0.0], [4.0, 0.0, 2.0, 1.0, 3.0]])
+    figure = curves_figure({"asked": first, "other": first + np.array([[1.0], [2.0]])}, "Title", "what", "Unit")
+    fan, ends = figure.axes
+    other, asked = (line.get_ydata().tolist() for line in fan.lines)
+    assert (asked, other) == ([0.0, 2.0], [1.0, 4.0])
+    middle, wide = (area.get_paths()[0].vertices for area in reversed(fan.collections))
+    # quartiles of 0 to 4 are 1 and 3; 5 % and 95 % are 0.2 and 3.8
+    assert [(middle[:, 1].min(), middle[:, 1].max())] == [(0.0, 3.0)] and 1.0 in middle[:, 1]
+    assert wide[:, 1].max() == pytest.approx(3.8) and np.isclose(wide[:, 1], 0.2).any()
+    spans = [line.get_ydata().tolist() for line in ends.lines]
+    assert spans[:3] == [pytest.approx([0.2, 3.8]), [1.0, 3.0], [2.0]]
+    assert spans[3:] == [pytest.approx([2.2, 5.8]), [3.0, 5.0], [4.0]]
+    (labels,) = figure.legends
+    assert [label.get_text() for label in labels.get_texts()] == ["asked", "other"]
+    assert [handle.get_color() for handle in labels.get_lines()] == [fan.lines[1].get_color(), fan.lines[0].get_color()]
+    assert (fan.get_ylabel(), fan.get_xlabel()) == ("Unit", "Step")
+    assert [text.get_text() for text in figure.texts] == ["Title", "what"]

@@ -27,8 +27,10 @@ SPACE = sekai.Box(-1e12, 1e12, (4,), np.float64)
 
 MODES = ("same_step", "next_step", "disabled")
 #: backends whose sub-environments are objects of their own
-OBJECTS = ("sync", "async", "proc", "grouped")
+OBJECTS = ("sync", "async", "proc", "grouped", "pickled")
 BACKENDS = (*OBJECTS, "native")
+#: those that run in other processes
+REMOTE = ("proc", "grouped", "pickled")
 IN_PROCESS = ("sync", "async", "native")
 
 
@@ -168,7 +170,9 @@ def factory(cls: Callable[..., Any], *args: Any, wrap: Callable[[Any], Any] | No
 def build_from(
     env_fns: Sequence[Callable[[], Any]], backend: str, mode: Any = "same_step", **kwargs: Any
 ) -> sekai.VecEnv:
-    """A vector environment of given sub-environments on one of `OBJECTS`; "grouped" runs two slots in a worker."""
+    """A vector environment of given sub-environments on one of `OBJECTS`; the last two run two slots in a worker."""
+    if backend == "pickled":
+        return build_from(env_fns, "grouped", mode, shared_memory=False, **kwargs)
     if backend == "grouped":
         return sekai.ProcVecEnv(env_fns, autoreset=mode, num_workers=(len(env_fns) + 1) // 2, **kwargs)
     classes = {"sync": sekai.SyncVecEnv, "async": sekai.AsyncVecEnv, "proc": sekai.ProcVecEnv}

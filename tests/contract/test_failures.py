@@ -16,6 +16,7 @@ from tests.contract.envs import (
     IN_PROCESS,
     MODES,
     OBJECTS,
+    REMOTE,
     Coded,
     build,
     build_from,
@@ -35,7 +36,7 @@ STEP, TERMINATED, RESET, FROZEN, LOST = (
 
 def failing(vec: sekai.VecEnv, backend: str, **where: Any) -> Any:
     """Expect the error of an environment: `ValueError` itself in this process, `VecEnvWorkerError` from another."""
-    remote = backend in ("proc", "grouped")
+    remote = backend in REMOTE
     return pytest.raises(sekai.VecEnvWorkerError if remote else ValueError, **where)
 
 
@@ -50,7 +51,7 @@ def test_one_failing_step_lets_the_others_finish_and_loses_the_rows_of_that_call
         vec.step([0, 0, 0])
         with failing(vec, backend, match="slot 1 went boom") as caught:
             vec.step([0, BOOM, 0])  # slot 0 ends in this call
-        if backend in ("proc", "grouped"):
+        if backend in REMOTE:
             assert (caught.value.rank, caught.value.exc_type) == (1, "ValueError")
             assert "went boom" in caught.value.remote_traceback and str(caught.value).startswith("Sub-env 1 raised")
         else:
@@ -74,7 +75,7 @@ def test_of_several_failing_steps_the_first_in_slot_order_is_raised(backend: str
         vec.reset(seed=0)
         with failing(vec, backend, match="slot 1 went boom") as caught:
             vec.step([0, BOOM, 0, BOOM])
-        if backend not in ("proc", "grouped"):
+        if backend not in REMOTE:
             assert caught.value.__notes__ == ["raised by sub-env 1", "failed sub-envs: [1, 3]"]
         assert places(vec.step([0] * 4).observations) == [(0, 0, 2), (1, 0, 1), (2, 0, 2), (3, 0, 1)]
 
@@ -190,7 +191,7 @@ def test_a_failed_reset_names_the_slots_and_the_others_keep_their_new_state(back
         options = [{"at": 4}, {"fail": True}, {"at": 5}]
         with failing(vec, backend, match="slot 1 cannot reset") as caught:
             vec.reset(options=options)
-        if backend not in ("proc", "grouped"):
+        if backend not in REMOTE:
             assert caught.value.__notes__ == ["raised by sub-env 1", "failed sub-envs: [1]; each needs a reset"]
         with pytest.raises(sekai.ResetRequired, match=r"sub-envs \[1\] need a reset"):
             vec.step([0, 0, 0])
@@ -312,7 +313,7 @@ class Infoless(Coded):
 @pytest.mark.parametrize("backend", OBJECTS)
 def test_an_info_that_is_no_dict_names_the_sub_env(backend: str) -> None:
     with build_from([factory(Coded, 0), factory(Infoless, 1, "reset")], backend) as vec:
-        error = sekai.VecEnvWorkerError if backend in ("proc", "grouped") else sekai.InvalidObservation
+        error = sekai.VecEnvWorkerError if backend in REMOTE else sekai.InvalidObservation
         with pytest.raises(error, match=r"sub-env 1 returned the info None \(NoneType\); expected a dict\."):
             vec.reset(seed=0)
     with build_from([factory(Coded, 0), factory(Infoless, 1, "step")], backend) as vec:

@@ -110,13 +110,13 @@ def test_a_time_of_day_is_kept() -> None:
             {"date": [DAYS[1], DAYS[0]], "close": [1.0, 2.0]},
             {},
             ValueError,
-            r"timestamps\[1\] is 2020-01-02, not after",
+            r"date\[1\] is 2020-01-02, not after date\[0\], 2020-01-03",
         ),
         (
             {"date": [DAYS[1], DAYS[1]], "close": [1.0, 2.0]},
             {},
             ValueError,
-            r"timestamps\[1\] is 2020-01-03, not after",
+            r"date\[1\] is 2020-01-03, not after date\[0\], 2020-01-03",
         ),
         (
             {"date": [DAYS[1]] * 2, "symbol": ["A", "A"], "close": [1.0, 2.0]},
@@ -196,7 +196,33 @@ def test_a_csv_file_may_have_gaps_and_dates_of_another_form(tmp_path: Path) -> N
         ("Date,Close\n2020-01-02,1\n2020-01-03,x\n", {}, "column 'Close' has 'x' in row 1; expected a number"),
         ("Date,Close\n2020-01-02,1\n2020-01-03,-1\n", {}, r"Close\[1\] \(2020-01-03\) is -1.0"),
         ("Date,Close\n2020-01-02,1\n2020-01-03\n", {}, "line 3 has 1 cells; expected 2"),
-        ("Date,Close\n1/2/2020,1\n1/3/2020,2\n", {}, r"timestamps\[0\] is '1/2/2020'; expected an ISO date"),
+        ("Date,Close\n1/2/2020,1\n1/3/2020,2\n", {}, r"Date\[0\] is '1/2/2020'; expected an ISO date"),
+        ("Day,Close\n2020-01-02,1\n,2\n", {"timestamp": "Day"}, r"Day\[1\] is not a date \(NaT\)"),
+        ("Date,A,B\n2020-01-02,1,1\n1/3/2020,2,1\n", {}, r"Date\[1\] is '1/3/2020'; expected an ISO date"),
+        (
+            "Date,Close\n20200102,1\n20200103,2\n",
+            {},
+            r"Date\[0\] is the year 20200102; expected an ISO date such as '2020-01-31': from_csv reads 20200131 with "
+            "date_format='%Y%m%d'",
+        ),
+        # long: the row is that of the file, not one among the dates
+        ("Date,ticker,Close\n2020-01-02,A,1\n2020-01-02,B,2\n1/3/2020,B,2\n", {}, r"Date\[2\] is '1/3/2020'"),
+        ("Date,ticker,Close\n2020-01-02,A,1\n2020-01-02,B,2\n,B,2\n", {}, r"Date\[2\] is not a date \(NaT\)"),
+        (
+            "Date,ticker,Close\n2020-01-02,A,1\n2020-01-02,B,2\n2020-01-03,A,\n2020-01-03,B,-2\n",
+            {},
+            r"Close\[3\] \(B, 2020-01-03\) is -2.0; expected finite prices above 0, .* \(1 of 4 rows are not\)",
+        ),
+        (
+            "Date,Close,High\n2020-01-02,1,2\n2020-01-03,2,1\n",
+            {},
+            r"Close\[1\] \(2020-01-03\) is 2.0, and high there is 1.0; expected low <= open, close <= high",
+        ),
+        (
+            "Date,ticker,Close,High\n2020-01-02,A,1,2\n2020-01-03,A,2,1\n2020-01-03,B,2,2\n",
+            {},
+            r"Close\[1, 0\] \(A, 2020-01-03\) is 2.0, and high there is 1.0",
+        ),
         ("Date,Close\n2020-01-02,1\n", {"date_format": "%d.%m.%Y"}, "'2020-01-02' in row 0; expected a date in the fo"),
         ("Date,Close\n", {}, "prices has 0 rows; expected at least 2"),
         ("A,A\n1,2\n", {}, "expected different names"),
@@ -208,6 +234,13 @@ def test_a_bad_file_is_named_with_row_and_column(tmp_path: Path, text: str, argu
     path.write_text(text)
     with pytest.raises(ValueError, match=rf"bad\.csv: .*{message}"):
         MarketData.from_csv(path, **arguments)
+
+
+def test_dates_without_hyphens_are_read_by_their_format(tmp_path: Path) -> None:
+    path = tmp_path / "compact.csv"
+    path.write_text("Date,Close\n20200102,1\n20200103,2\n")
+    data = MarketData.from_csv(path, date_format="%Y%m%d")
+    assert data.timestamps is not None and data.timestamps.tolist() == DAYS[:2]
 
 
 def test_nothing_of_the_sort_is_imported_before_it_is_needed(tmp_path: Path) -> None:

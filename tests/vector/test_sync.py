@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 import time
-from typing import Any
+from typing import Any, ClassVar
 
 import cloudpickle
 import gymnasium
@@ -249,3 +249,25 @@ def test_an_action_space_without_parts_is_refused() -> None:
 
     with pytest.raises(ValueError, match=r"^The action space is Dict\(\); expected one with at least one part"):
         sekai.SyncVecEnv([Empty])
+
+
+def test_a_subclass_does_not_inherit_the_promise_of_fresh_infos() -> None:
+    class Careful(Coded):
+        fresh_infos = True
+
+        def step(self, action: Any) -> Any:
+            return super().step(action)._replace(info={"t": self.t + 1})
+
+    class Careless(Careful):
+        shared: ClassVar[dict[str, Any]] = {}
+
+        def step(self, action: Any) -> Any:
+            self.shared["t"] = self.t + 1
+            return super().step(action)._replace(info=self.shared)
+
+    for kind in (Careful, Careless):
+        with sekai.SyncVecEnv([lambda kind=kind: kind(0, 9)]) as vec:
+            vec.reset(seed=0)
+            first = vec.step([0])
+            vec.step([0])
+            assert first.infos[0]["t"] == (2 if kind is Careful else 1)

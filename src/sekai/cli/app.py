@@ -147,19 +147,31 @@ def _demo(
     demo(output, windows)
 
 
-@app.command("backtest")
+# written out, since the modules of the baselines are only imported when the command runs
+POLICIES = (
+    "Trading-v0: flat, buy-and-hold, short, momentum, cppi",
+    "Portfolio-v0: equal-weight, buy-and-hold, cash, no-trade-band, minimum-variance, kelly",
+    "MarketMaking-v0: fixed-spread, avellaneda-stoikov, glft, cartea-jaimungal",
+    "OptimalExecution-v0: twap, almgren-chriss, immediate",
+)
+
+
+@app.command("backtest", epilog="\n\n".join(("The policies:", *POLICIES)))
 def _backtest(
     id: Annotated[str, typer.Argument(metavar="ID")],
-    policy: Annotated[str, typer.Option(metavar="NAME", help="Which baseline; a wrong name lists those of ID.")],
+    policy: Annotated[str, typer.Option(metavar="NAME", help="Which baseline of ID; see below.")],
     data: Annotated[
         str | None,
         typer.Option(metavar="FILE|NAME", help="A CSV or Parquet file, sp500, nasdaq or us_stocks; else simulated."),
     ] = None,
     episodes: Annotated[int, typer.Option(min=1, help="Episodes that each policy plays.")] = 256,
+    episode_length: Annotated[
+        int | None, typer.Option(min=1, help="Steps of an episode; by default as many as ID has.")
+    ] = None,
     output: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("backtest.png"),
     seed: Annotated[int, typer.Option(min=0, help="Seed of the environments.")] = 0,
 ) -> None:
     """Run a baseline of a finance environment against the others, with a table and a picture."""
     from sekai.cli.backtest import backtest
 
-    backtest(id, policy=policy, data=data, episodes=episodes, output=output, seed=seed)
+    backtest(id, policy=policy, data=data, episodes=episodes, length=episode_length, output=output, seed=seed)

@@ -37,10 +37,13 @@ HISTORIES: Mapping[str, Callable[[], MarketData]] = {
 PARQUET = (".parquet", ".pq")
 WITH_DATA = ("Trading-v0", "Portfolio-v0")
 LOOKBACK, BARS_PER_YEAR = 30, 252
+LENGTH = 252  # steps of an episode on a history, where none are asked for
 WARM_UP = 3  # one row in so many, the first ones, is left to policies that estimate moments
 
 
-def backtest(id: str, *, policy: str, data: str | None, episodes: int, output: Path, seed: int) -> None:
+def backtest(
+    id: str, *, policy: str, data: str | None, episodes: int, length: int | None, output: Path, seed: int
+) -> None:
     """Run a backtest: print the table, save the picture.
 
     Args:
@@ -48,6 +51,7 @@ def backtest(id: str, *, policy: str, data: str | None, episodes: int, output: P
         policy: name of one of its baselines.
         data: name of a history, or path of a CSV or Parquet file; None: the environment's simulated market.
         episodes: how many each policy plays.
+        length: steps of an episode; None: as many as the environment has by default.
         output: where the picture goes.
         seed: of the environments.
 
@@ -59,16 +63,17 @@ def backtest(id: str, *, policy: str, data: str | None, episodes: int, output: P
     id = spec(id).id
     require_policy(id, policy)
     require_writable(output)
-    market, past = _market(id, data)
+    market, past = _market(id, data, length)
     rounds = -(-episodes // SLOTS)
     slots = -(-episodes // rounds)
     with VecRecordPerformance(make_vec(id, slots, **market, vector_kwargs={"autoreset": False})) as vec:
         names = [policy, *(name for name in baselines_of(id) if name != policy)]
         made = {name: _made(baselines_of(id)[name], vec, past, name) for name in names}
-        steps = len(made) * rounds * slots * _length(vec)
-        with progress(f"{id}, {len(made)} policies", steps) as advance:
+        steps = _length(vec)
+        with progress(f"{id}, {len(made)} policies", len(made) * rounds * slots * steps) as advance:
             played = {name: play(vec, made[name], rounds, seed, advance)[:episodes] for name in names}
-    what = f"{episodes:,} {'episode' if episodes == 1 else 'episodes'}, {_market_text(data, market, past)}, seed {seed}"
+    how_many = f"{_counted(episodes, 'episode')} of {_counted(steps, 'step')}"
+    what = f"{how_many}, {_market_text(data, market, past)}, seed {seed}"
     report = REPORTS[id]
     _show(id, what, {name: report.cells(found) for name, found in played.items()}, list(report.columns))
     curves = {name: curves_of(found, report.curve) for name, found in played.items()}
@@ -154,29 +159,48 @@ def _known() -> str:
     return " or ".join((", ".join([*HISTORIES][:-1]), [*HISTORIES][-1]))
 
 
-def _market(id: str, name: str | None) -> tuple[dict[str, Any], Estimates | None]:
+def _market(id: str, name: str | None, length: int | None) -> tuple[dict[str, Any], Estimates | None]:
     """Arguments of the environment, and what policies know of the rows before the first decision."""
     if name is None:
-        return {}, None
+        own = "episode_length" if id in WITH_DATA else "n_steps"
+        return {} if length is None else {own: length}, None
     if id not in WITH_DATA:
         raise BadValue(
             f"--data {name} was given, and the market of {id} is simulated: leave it out, or choose "
             f"{' or '.join(WITH_DATA)}."
         )
     data = read_history(name)
+    warm_up = max(len(data) // WARM_UP, LOOKBACK) if id == "Portfolio-v0" else LOOKBACK
+    steps = LENGTH if length is None else length
+    _require_room(name, len(data), warm_up, steps)
+    arguments: dict[str, Any] = {"lookback": LOOKBACK, "episode_length": steps}
     if id != "Portfolio-v0":
-        return {"data": data}, None
-    lookback = LOOKBACK
-    point = max(len(data) // WARM_UP, lookback)
-    before, after = data.split(point, history=lookback)
-    return {"data": after, "lookback": lookback}, estimate(before, BARS_PER_YEAR)
+        return {"data": data, **arguments}, None
+    before, after = data.split(warm_up, history=LOOKBACK)
+    return {"data": after, **arguments}, estimate(before, BARS_PER_YEAR)
+
+
+def _require_room(name: str, rows: int, warm_up: int, steps: int) -> None:
+    """Refuse an episode that is longer than what a history has after the rows of its warm-up."""
+    most = rows - warm_up - 1
+    if steps <= most:
+        return
+    hint = f"an --episode-length of at most {most}, or a longer history" if most > 0 else "a longer history"
+    raise BadValue(
+        f"An episode of {_counted(steps, 'step')} does not fit into --data {name}: {_counted(rows, 'row')}, of which "
+        f"the first {warm_up} come before the first decision; expected {hint}."
+    )
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def _market_text(name: str | None, market: dict[str, Any], past: Estimates | None) -> str:
     if name is None:
         return "simulated market"
     data = market["data"]
-    first = 0 if past is None else market["lookback"]
+    first = 0 if past is None else LOOKBACK
     source = name if name in HISTORIES else Path(name).name
     if data.timestamps is None:
         return f"{source}, {len(data) - first:,} rows"
@@ -241,15 +265,17 @@ def _sd(name: str, form: str) -> Callable[[Mapping[str, NDArray[np.float64]]], s
     return cell
 
 
-# columns of a table fit together into 80 characters
+# titles are short: all of EQUITY fit into 100 characters, those of the others into 80
 EQUITY = Report(
     curve="equity",
     text="Equity, 1 at the start",
     columns={
         "return": _mean("total_return", "+.1%"),
         "sd": _sd("total_return", ".1%"),
-        "volatility": _mean("volatility", ".1%"),
+        "annual": _mean("annual_return", "+.1%"),
+        "vol": _mean("volatility", ".1%"),
         "Sharpe": _mean("sharpe_ratio", ".2f"),
+        "Sortino": _mean("sortino_ratio", ".2f"),
         "drawdown": _mean("max_drawdown", ".1%"),
         "turnover": _mean("annual_turnover", ".1f"),
         "cost": _mean("cost_drag", ".2%"),

@@ -1,4 +1,4 @@
-"""The baselines of each finance environment by the names that the command line knows: the one place that names them."""
+"""The baselines of each finance environment by the names that the command line knows."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ Make = Callable[[Any, Estimates | None], Policy]
 TRADING: Mapping[str, Make] = {
     "flat": lambda env, _: policies.ConstantExposure(env, 0.0),
     "buy-and-hold": lambda env, _: policies.BuyAndHold(env),
+    "short": lambda env, _: policies.ConstantExposure(env, -1.0),
     "momentum": lambda env, _: policies.Momentum(env),
     # of whole positions the default floor of 0.9 would never buy one
     "cppi": lambda env, _: policies.CPPI(env, floor=0.75),
@@ -50,6 +51,7 @@ TRADING: Mapping[str, Make] = {
 PORTFOLIO: Mapping[str, Make] = {
     "equal-weight": lambda env, _: policies.EqualWeight(env),
     "buy-and-hold": lambda env, _: policies.BuyAndHoldWeights(env),
+    "cash": lambda env, _: policies.FixedWeights(env, np.zeros(_count(env))),
     "no-trade-band": lambda env, _: policies.NoTradeBand(env, _equal(env)),
     "minimum-variance": lambda env, past: (
         policies.MinimumVariance(env) if past is None else policies.FixedWeights(env, past.minimum_variance)
@@ -146,5 +148,9 @@ def estimate(data: MarketData, bars_per_year: float) -> Estimates:
 
 
 def _equal(env: Any) -> NDArray[np.float64]:
-    count = policies.base.parameter(env, "n_assets")
+    count = _count(env)
     return np.full(count, 1.0 / count)
+
+
+def _count(env: Any) -> int:
+    return int(policies.base.parameter(env, "n_assets"))

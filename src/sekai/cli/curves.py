@@ -30,6 +30,18 @@ def draw_curves(curves: Mapping[str, Curves], output: Path, title: str, subtitle
     Raises:
         OSError: the file cannot be written.
     """
+    figure = curves_figure(curves, title, subtitle, text)
+    # half a picture is worse than none
+    part = output.with_name(f".{output.name}.part")
+    try:
+        figure.savefig(part, format=output.suffix[1:])
+        os.replace(part, output)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def curves_figure(curves: Mapping[str, Curves], title: str, subtitle: str, text: str) -> Any:
+    """The picture as a figure of matplotlib; arguments as for `draw_curves`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -51,13 +63,7 @@ def draw_curves(curves: Mapping[str, Curves], output: Path, title: str, subtitle
     )  # fmt: skip
     labels.get_texts()[0].set_fontweight("bold")
     figure.subplots_adjust(left=0.085, right=0.975, top=0.765, bottom=0.11)
-    # half a picture is worse than none
-    part = output.with_name(f".{output.name}.part")
-    try:
-        figure.savefig(part, format=output.suffix[1:])
-        os.replace(part, output)
-    finally:
-        part.unlink(missing_ok=True)
+    return figure
 
 
 def limits(curves: list[Curves]) -> tuple[float, float]:

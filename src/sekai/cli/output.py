@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Advance(Protocol):
@@ -22,21 +22,53 @@ def on_terminal() -> bool:
 
 
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = False) -> None:
-    """Draw a table; with `right`, all columns but the first are aligned to the right."""
-    from rich.box import SIMPLE_HEAD
+    """Draw a table.
+
+    Args:
+        title: above it.
+        columns: their titles.
+        rows: a cell for each column.
+        right: whether all columns but the first hold numbers: those are aligned to the right, and where the terminal
+            is too narrow for all of them, they stand in several tables, the first column in each.
+    """
     from rich.console import Console
+    from rich.text import Text
+
+    console = Console()
+    console.print(Text(title, "bold"))
+    for places in _parts(columns, rows, console) if right else [range(len(columns))]:
+        console.print(_table(columns, rows, places, right))
+
+
+def _parts(columns: Sequence[str], rows: Sequence[Sequence[str]], console: Any) -> list[list[int]]:
+    """The columns of as few tables as the width of a console allows, the first column in each."""
+    unlimited = console.options.update(width=sys.maxsize)
+    numbers = range(1, len(columns))
+    parts = [[0]]
+    for size in range(len(numbers), 0, -1):
+        parts = [[0, *numbers[first : first + size]] for first in range(0, len(numbers), size)]
+        tables = (_table(columns, rows, part, right=True) for part in parts)
+        if all(console.measure(table, options=unlimited).maximum <= console.width for table in tables):
+            break
+    return parts
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], places: Sequence[int], right: bool) -> Any:
+    """A table of some of the columns."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(title, "bold"), title_justify="left", box=SIMPLE_HEAD, header_style="bold cyan")
+    table = Table(box=SIMPLE_HEAD, header_style="bold cyan")
     if right:
         table.padding = (0, 0, 0, 1)  # columns of numbers stand apart anyway
-    for place, column in enumerate(columns):
+    for place in places:
         # the first column names the record: it is read and copied, so it is never broken
-        table.add_column(column, justify="right" if right and place else "left", overflow="fold", no_wrap=place == 0)
+        justify: Any = "right" if right and place else "left"
+        table.add_column(columns[place], justify=justify, overflow="fold", no_wrap=place == 0)
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))  # no markup: "[native vec]" is text
-    Console().print(table)
+        table.add_row(*(Text(row[place]) for place in places))  # no markup: "[native vec]" is text
+    return table
 
 
 @contextmanager

@@ -41,6 +41,10 @@ class Env(gymnasium.Env[ObsType, ActType]):
     #: True for an environment that starts its next episode by itself, inside `step` (see `AutoReset`).
     resets_itself: bool = False
 
+    #: True for a class whose every info is a dict of its own in which nothing changes later, so that nobody need copy
+    #: it. It speaks for the very class that sets it, and not for subclasses.
+    fresh_infos: bool = False
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         drop_stale_twins(cls, Env)

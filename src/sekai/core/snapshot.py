@@ -8,6 +8,7 @@ import numpy as np
 
 #: classes whose objects cannot change
 ATOMS = frozenset({bool, int, float, complex, str, bytes, type(None), np.float64, np.float32, np.int64, np.bool_})
+_ARRAY = np.ndarray
 
 
 def snapshot(value: Any) -> Any:
@@ -27,7 +28,15 @@ def snapshot(value: Any) -> Any:
                 copied[place] = snapshot(value[place])
         return copied
     if kind is dict:
-        return {key: entry if type(entry) in ATOMS else snapshot(entry) for key, entry in value.items()}
+        # numbers and plain arrays are most of what an info holds: for them no further call
+        return {
+            key: entry
+            if type(entry) in ATOMS
+            else entry.copy()
+            if type(entry) is _ARRAY and entry.dtype.kind != "O"
+            else snapshot(entry)
+            for key, entry in value.items()
+        }
     if kind in (list, tuple, set, frozenset):
         return kind(snapshot(entry) for entry in value)
     if isinstance(value, dict):

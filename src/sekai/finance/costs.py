@@ -125,8 +125,8 @@ class FixedCost(CostModel):
     """A trade of any size costs `fee`, in each asset that is traded.
 
     A distance to the target that is rounding is no trade: 1e-10 of the equity in Trading-v0, 2.5e-7 in Portfolio-v0,
-    whose actions are float32. Once any asset of a portfolio is traded, every one held or wanted is, if only to pay its
-    part of the cost, and pays its fee.
+    whose actions are float32. What the trades of a portfolio cost leaves less for every weight: an asset that was on
+    target, and is further from it than that once all is paid, trades too, and pays its fee.
 
     Attributes:
         fee: fraction of the equity at the start of the episode, at least 0: with a capital of `C`, a fee of `F` in

@@ -5,49 +5,18 @@ Shapes: `T` rows (bars), stamped by their close; `N` columns (assets).
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sekai.finance import frames
-from sekai.finance.validation import (
-    Array,
-    Dates,
-    as_columns,
-    check_assets,
-    check_exogenous,
-    check_fields,
-    check_prices,
-    check_timestamps,
-    place_text,
-)
+from sekai.finance.parts import Parts, as_date, checked_parts, cuts, first_row_at, row_of
+from sekai.finance.validation import Array, Dates, place_text
 from sekai.spaces.checks import whole_number
-
-
-class _Parts(NamedTuple):
-    """What a history consists of: checked arrays, flat, row after row, nobody else's.
-
-    Attributes:
-        prices, log_returns: `(T * N,)`, `((T - 1) * N,)`.
-        columns: `N`; 0 where the one asset has no axis of its own.
-        fields: each `(T * N,)`.
-        exogenous: each `(T,)`.
-        gaps: rows with a price missing among the first k, `(T + 1,)`, counted from anywhere; empty for none.
-    """
-
-    prices: Array
-    log_returns: NDArray[np.float32]
-    columns: int
-    timestamps: Dates | None
-    assets: tuple[str, ...] | None
-    fields: dict[str, Array]
-    exogenous: dict[str, Array]
-    gaps: NDArray[np.int64]
 
 
 class MarketData:
@@ -111,7 +80,7 @@ class MarketData:
     exogenous: Mapping[str, Array]
     log_returns: NDArray[np.float32]
     kernel_arrays: tuple[Array, NDArray[np.float32]]
-    _parts: _Parts
+    _parts: Parts
 
     def __init__(
         self,
@@ -124,28 +93,10 @@ class MarketData:
     ) -> None:
         if isinstance(prices, MarketData):
             raise TypeError("prices is a MarketData; give it as data=.")
-        checked = as_columns("prices", prices)
-        columns = 0 if checked.ndim == 1 else checked.shape[1]
-        names = check_assets(assets, columns or 1)
-        dates = None if timestamps is None else check_timestamps(timestamps, len(checked))
-        check_prices(checked, dates, names)
-        columned = check_fields(fields, checked, dates, names)
-        returns = np.diff(np.log(checked), axis=0).astype(np.float32)
-        self._settle(
-            _Parts(
-                checked.reshape(-1),
-                returns.reshape(-1),
-                columns,
-                dates,
-                names,
-                {name: values.reshape(-1) for name, values in columned.items()},
-                check_exogenous(exogenous, len(checked), dates),
-                _count_gaps(checked),
-            )
-        )
+        self._settle(checked_parts(prices, timestamps, assets, fields, exogenous))
 
-    def _settle(self, parts: _Parts) -> None:
-        shape = (-1, parts.columns) if parts.columns else (-1,)
+    def _settle(self, parts: Parts) -> None:
+        shape = parts.shape
         for name, value in (
             ("_parts", parts),
             ("prices", _read_only(parts.prices.reshape(shape))),
@@ -154,7 +105,7 @@ class MarketData:
             ("n_assets", parts.columns or 1),
             ("fields", _read_only_mapping({name: flat.reshape(shape) for name, flat in parts.fields.items()})),
             ("exogenous", _read_only_mapping(parts.exogenous)),
-            ("log_returns", _read_only(parts.log_returns.reshape(shape))),
+            ("log_returns", _read_only(parts.log_returns.reshape(-1, *shape[1:]))),
             ("kernel_arrays", (parts.prices, parts.log_returns)),
             ("_fingerprint", None),
         ):
@@ -302,19 +253,7 @@ class MarketData:
     def _rows(self, first: int, stop: int, what: str) -> MarketData:
         if stop - first < 2:
             raise ValueError(f"{what} has {max(stop - first, 0)} rows; expected at least 2.")
-        parts, n = self._parts, self.n_assets
-        return _restored(
-            _Parts(
-                parts.prices[first * n : stop * n],
-                parts.log_returns[first * n : (stop - 1) * n],
-                parts.columns,
-                None if parts.timestamps is None else parts.timestamps[first:stop],
-                parts.assets,
-                {name: flat[first * n : stop * n] for name, flat in parts.fields.items()},
-                {name: values[first:stop] for name, values in parts.exogenous.items()},
-                parts.gaps[first : stop + 1] if len(parts.gaps) else parts.gaps,
-            )
-        )
+        return _restored(self._parts.between(first, stop))
 
     def between(self, start: Any = None, end: Any = None) -> MarketData:
         """The rows from one date to another, both included, as views.
@@ -327,7 +266,7 @@ class MarketData:
             ValueError: the history has no dates, or fewer than 2 rows between these.
         """
         first = 0 if start is None else self._first_row_at(start)
-        stop = len(self) if end is None else self._first_row_at(_as_date(end) + 1)
+        stop = len(self) if end is None else self._first_row_at(as_date(end) + 1)
         return self._rows(first, stop, f"The time between {start} and {end}")
 
     def select(self, assets: Any) -> MarketData:
@@ -382,22 +321,8 @@ class MarketData:
         """
         embargo = whole_number("embargo", embargo, minimum=0)
         history = whole_number("history", history, minimum=0)
-        stops = [self._point(point) for point in points] + [len(self)]
-        parts, begin = [], 0
-        for k, stop in enumerate(stops):
-            if begin < 0:
-                raise ValueError(
-                    f"points[{k - 1}] is {points[k - 1]!r}, row {stops[k - 1]}, which has no history of {history} rows "
-                    "before it; expected a later point, or a shorter history."
-                )
-            what = f"Part {k} of the split, rows {begin} to {stop - 1},"
-            if k < len(points) and stop >= stops[k + 1]:
-                raise ValueError(
-                    f"points is {points!r}, rows {stops[:-1]}; expected rows in order, within the history."
-                )
-            parts.append(self._rows(begin, stop, what))
-            begin = stop + embargo - history
-        return tuple(parts)
+        stops = [self._point(point) for point in points]
+        return tuple(self._rows(*part) for part in cuts(points, stops, len(self), embargo, history))
 
     def _point(self, point: Any) -> int:
         if isinstance(point, (int, np.integer)) and not isinstance(point, bool):
@@ -425,15 +350,7 @@ class MarketData:
     def fingerprint(self) -> str:
         """32 hexadecimal digits, equal for equal prices, timestamps and fields and for no others."""
         if self._fingerprint is None:
-            digest = hashlib.blake2b(repr(self.prices.shape).encode(), digest_size=16)
-            digest.update(self.prices.data)
-            if self.timestamps is not None:
-                digest.update(str(self.timestamps.dtype).encode())
-                digest.update(self.timestamps.view(np.int64).data)
-            for name in sorted(self.fields):
-                digest.update(name.encode())
-                digest.update(self.fields[name].data)
-            object.__setattr__(self, "_fingerprint", digest.hexdigest())
+            object.__setattr__(self, "_fingerprint", self._parts.fingerprint())
         assert self._fingerprint is not None
         return self._fingerprint
 
@@ -467,17 +384,10 @@ class MarketData:
         Raises:
             ValueError: the history has no dates, or not this one; the message names the nearest ones.
         """
-        dates = self._dates(date)
-        wanted = _as_date(date)
-        after = int(np.searchsorted(dates, wanted))
-        if after < len(self) and dates[after] == wanted:
-            return after
-        near = ", ".join(str(date) for date in dates[max(after - 1, 0) : after + 1])
-        raise ValueError(f"{date!r} is not in the history; the nearest dates are {near}.")
+        return row_of(self._dates(date), date)
 
     def _first_row_at(self, date: Any) -> int:
-        """The first row at or after a date, `T` where there is none."""
-        return int(np.searchsorted(self._dates(date), _as_date(date)))
+        return first_row_at(self._dates(date), date)
 
     def _dates(self, date: Any) -> Dates:
         if self.timestamps is None:
@@ -485,26 +395,11 @@ class MarketData:
         return self.timestamps
 
 
-def _as_date(date: Any) -> np.datetime64:
-    try:
-        found = np.datetime64(date)
-    except (ValueError, TypeError):
-        found = np.datetime64("NaT")
-    if np.isnat(found):
-        raise ValueError(f"{date!r} is no date; expected one such as '2020-01-31' or a row number.")
-    return found
-
-
-def _restored(parts: _Parts) -> MarketData:
+def _restored(parts: Parts) -> MarketData:
     """A history of parts that have been checked, and that nobody else writes to."""
     data = MarketData.__new__(MarketData)
     data._settle(parts)
     return data
-
-
-def _count_gaps(prices: Array) -> NDArray[np.int64]:
-    missing = np.isnan(prices).reshape(len(prices), -1).any(axis=1)
-    return np.concatenate(([0], np.cumsum(missing))) if missing.any() else np.empty(0, np.int64)
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.finance.validation import FIELDS, Array, check_prices
+from sekai.finance.validation import FIELDS, Array, Dates, as_dates, check_fields, check_prices, check_timestamps
 
 Column = NDArray[Any]
 #: columns by name, all of one length
@@ -29,7 +29,7 @@ class Layout(NamedTuple):
     """Arguments of a `MarketData`."""
 
     prices: Array
-    timestamps: Column | None
+    timestamps: Dates | None
     assets: list[str] | None
     fields: dict[str, Array]
     exogenous: dict[str, Array]
@@ -38,11 +38,18 @@ class Layout(NamedTuple):
 def read_layout(
     table: Table, timestamp: str | None, asset: str | None, price: str | None, exogenous: Iterable[str]
 ) -> Layout:
-    """What the columns of a table are, by the names given, else by their usual names; see `MarketData.from_frame`."""
+    """What the columns of a table are, by the names given, else by their usual names; see `MarketData.from_frame`.
+
+    Dates and prices are checked here as well as by `MarketData`, so that a message names the column and the row of the
+    table.
+    """
     when = _find(table, "timestamp", timestamp, TIMES)
     who = _find(table, "asset", asset, ASSETS)
     what = _find(table, "price", price, PRICES)
-    dates = None if when is None else _whole_days(table[when])
+    dates = None
+    if when is not None:
+        check = check_timestamps if who is None else as_dates
+        dates = check(_whole_days(table[when]), len(table[when]), when)
     extra = [_required(table, "exogenous", name) for name in ([exogenous] if isinstance(exogenous, str) else exogenous)]
     series = {name: _numbers(name, table[name]) for name in extra}
     if what is None and who is None:
@@ -60,20 +67,23 @@ def read_layout(
     values = {name: _numbers(str(column), table[str(column)]) for name, column in fields.items()}
     closes = _numbers(what, table[what])
     if who is None:
-        check_prices(closes, dates, None, what)  # by the name of its column
+        check_prices(closes, dates, None, what)
+        check_fields(values, closes, dates, None, what)
         return Layout(closes, dates, None, values, series)
     if dates is None:
         raise ValueError(
             f"{who!r} names the assets, and there is no column of dates to line them up by; expected one named "
             f"{', '.join(TIMES)}, or by timestamp=. The columns are {_names(table)}."
         )
-    return _pivot(dates, table[who], closes, values, series)
+    names = [str(name) for name in table[who]]
+    check_prices(closes, dates, None, what, owners=names)
+    layout = _pivot(dates, names, closes, values, series)
+    check_fields(layout.fields, layout.prices, layout.timestamps, layout.assets, what)
+    return layout
 
 
-def _pivot(dates: Column, who: Column, closes: Array, fields: dict[str, Array], series: dict[str, Array]) -> Layout:
+def _pivot(times: Dates, names: list[str], closes: Array, fields: dict[str, Array], series: dict[str, Array]) -> Layout:
     """Columns of assets side by side, from rows of assets one below the other."""
-    times = np.asarray(dates, "datetime64") if dates.dtype.kind in "OU" else dates
-    names = [str(name) for name in who]
     assets = list(dict.fromkeys(names))
     place = {name: column for column, name in enumerate(assets)}
     columns = np.array([place[name] for name in names])
@@ -153,7 +163,7 @@ def _whole_days(dates: Column) -> Column:
     try:
         moments: Column = dates if dates.dtype.kind == "M" else np.array(dates, "datetime64")
     except (ValueError, TypeError):
-        return dates  # MarketData says what is wrong with them
+        return dates  # as_dates says what is wrong with them
     days = moments.astype("datetime64[D]")
     return days if bool(((days == moments) | np.isnat(moments)).all()) else moments
 

@@ -15,6 +15,7 @@ Dates = NDArray[np.datetime64]
 
 # a price beyond these is a slip, and its quotients and squares leave the range of floats
 LOWEST, HIGHEST = 1e-100, 1e100
+LAST_YEAR = np.datetime64("9999")  # NumPy reads 20200131 as a year
 FIELDS = ("open", "high", "low", "volume", "spread")
 PRICE_FIELDS = FIELDS[:3]
 ROUNDING = 1e-6  # by which a vendor's prices of one bar may contradict each other
@@ -40,30 +41,49 @@ def as_columns(name: str, given: Any) -> Array:
     return array
 
 
-def check_prices(prices: Array, dates: NDArray[Any] | None, assets: Sequence[str] | None, name: str = "prices") -> None:
-    """Raise for a price that is none; NaN is one among several columns only."""
+def check_prices(
+    prices: Array,
+    dates: NDArray[Any] | None,
+    assets: Sequence[str] | None,
+    name: str = "prices",
+    *,
+    owners: Sequence[str] | None = None,
+) -> None:
+    """Raise for a price that is none; NaN is one among several columns only.
+
+    Args:
+        prices: `(T,)` of one asset, `(T, N)` of several.
+        dates, assets: of the rows and columns, where they are known.
+        name: what the prices are called.
+        owners: `(T,)`, the asset of each row, where the prices of several stand one below the other.
+    """
     bad = ~((prices >= LOWEST) & (prices <= HIGHEST))
-    if prices.ndim == 2:
+    if prices.ndim == 2 or owners is not None:
         bad &= ~np.isnan(prices)
     if bad.any():
         rows = int(bad.reshape(len(bad), -1).any(axis=1).sum())
+        who = assets if owners is None else [owners[int(bad.argmax())]]
         raise ValueError(
-            f"{_first(name, prices, bad, dates, assets)}; expected finite prices above 0, within "
+            f"{_first(name, prices, bad, dates, who)}; expected finite prices above 0, within "
             f"[{LOWEST}, {HIGHEST}] ({rows} of {len(bad)} rows are not): repair or leave out these rows."
         )
 
 
 def check_fields(
-    fields: Mapping[str, Any] | None, prices: Array, dates: Dates | None, assets: Sequence[str] | None
+    fields: Mapping[str, Any] | None,
+    prices: Array,
+    dates: Dates | None,
+    assets: Sequence[str] | None,
+    price: str = "prices",
 ) -> dict[str, Array]:
-    """Private copies of the fields, each of the shape of `prices`."""
+    """Private copies of the fields, each of the shape of `prices`, which are called `price`."""
     checked: dict[str, Array] = {}
     for name, given in {} if fields is None else _named("fields", fields).items():
         if name not in FIELDS:
             raise ValueError(f"fields has the key {name!r}; expected {', '.join(FIELDS)}. Other series are exogenous.")
         values = as_columns(name, given)
         if values.shape != prices.shape:
-            raise ValueError(f"{name} has shape {values.shape}; expected {prices.shape}, that of prices.")
+            raise ValueError(f"{name} has shape {values.shape}; expected {prices.shape}, that of {price}.")
         low, what = (LOWEST, "above 0") if name in PRICE_FIELDS else (0.0, "of at least 0")
         bad = ~((values >= low) & (values <= HIGHEST)) & ~(np.isnan(values) & np.isnan(prices))
         if bad.any():
@@ -71,13 +91,15 @@ def check_fields(
                 f"{_first(name, values, bad, dates, assets)}; expected numbers {what}, NaN only where the price is."
             )
         checked[name] = values
-    _check_bars(checked, prices, dates, assets)
+    _check_bars(checked, prices, dates, assets, price)
     return checked
 
 
-def _check_bars(fields: Mapping[str, Array], prices: Array, dates: Dates | None, assets: Sequence[str] | None) -> None:
+def _check_bars(
+    fields: Mapping[str, Array], prices: Array, dates: Dates | None, assets: Sequence[str] | None, price: str
+) -> None:
     """Raise for a bar that opens, closes or goes below its low, or above its high."""
-    inside = {"prices": prices, **{name: fields[name] for name in PRICE_FIELDS if name in fields}}
+    inside = {price: prices, **{name: fields[name] for name in PRICE_FIELDS if name in fields}}
     for edge, sign in (("low", 1.0), ("high", -1.0)):
         for name, values in inside.items() if edge in fields else ():
             bad = sign * (values - fields[edge]) < -ROUNDING * values
@@ -120,32 +142,45 @@ def check_assets(assets: Any, count: int) -> tuple[str, ...] | None:
     return names
 
 
-def check_timestamps(timestamps: Any, rows: int) -> Dates:
-    """A private copy of the dates, strictly increasing."""
-    if has_masked_entries(timestamps):
-        raise TypeError("timestamps is a masked array with masked entries; every row needs a date.")
-    given = np.asarray(timestamps)
-    if given.dtype.kind not in "MOU" or (given.dtype.kind == "O" and not all(map(_is_date, given.flat))):
-        raise TypeError(
-            f"timestamps has dtype {given.dtype}; expected dates without a time zone (datetime64, datetime, date or "
-            "ISO strings): convert numbers with np.asarray(seconds, 'datetime64[s]')."
-        )
-    try:
-        dates: Dates = np.array(given, "datetime64")
-    except ValueError:
-        row, value = next((row, value) for row, value in enumerate(given.flat) if not _parses(value))
-        raise ValueError(f"timestamps[{row}] is {str(value)!r}; expected an ISO date such as '2020-01-31'.") from None
-    if dates.shape != (rows,):
-        raise ValueError(f"timestamps has shape {dates.shape}; expected {(rows,)}, one for each row of prices.")
-    if np.isnat(dates).any():
-        row = int(np.flatnonzero(np.isnat(dates))[0])
-        raise ValueError(f"timestamps[{row}] is not a date (NaT); expected one for each row.")
+def check_timestamps(timestamps: Any, rows: int, name: str = "timestamps") -> Dates:
+    """A private copy of the dates, strictly increasing; messages call them `name`."""
+    dates = as_dates(timestamps, rows, name)
     late = np.flatnonzero(dates[1:] <= dates[:-1])
     if len(late):
         row = int(late[0]) + 1
         raise ValueError(
-            f"timestamps[{row}] is {dates[row]}, not after timestamps[{row - 1}], {dates[row - 1]}; expected strictly "
+            f"{name}[{row}] is {dates[row]}, not after {name}[{row - 1}], {dates[row - 1]}; expected strictly "
             "increasing dates: sort the rows and drop duplicates."
+        )
+    return dates
+
+
+def as_dates(given: Any, rows: int, name: str) -> Dates:
+    """A private copy of dates in any order, one for each row."""
+    if has_masked_entries(given):
+        raise TypeError(f"{name} is a masked array with masked entries; every row needs a date.")
+    raw = np.asarray(given)
+    if raw.dtype.kind not in "MOU" or (raw.dtype.kind == "O" and not all(map(_is_date, raw.flat))):
+        raise TypeError(
+            f"{name} has dtype {raw.dtype}; expected dates without a time zone (datetime64, datetime, date or "
+            "ISO strings): convert numbers with np.asarray(seconds, 'datetime64[s]')."
+        )
+    try:
+        dates: Dates = np.array(raw, "datetime64")
+    except ValueError:
+        row, value = next((row, value) for row, value in enumerate(raw.flat) if not _parses(value))
+        raise ValueError(f"{name}[{row}] is {str(value)!r}; expected an ISO date such as '2020-01-31'.") from None
+    if dates.shape != (rows,):
+        raise ValueError(f"{name} has shape {dates.shape}; expected {(rows,)}, one for each row of prices.")
+    if np.isnat(dates).any():
+        row = int(np.flatnonzero(np.isnat(dates))[0])
+        raise ValueError(f"{name}[{row}] is not a date (NaT); expected one for each row.")
+    far = np.flatnonzero(dates.astype("datetime64[Y]") > LAST_YEAR)
+    if len(far):
+        row = int(far[0])
+        raise ValueError(
+            f"{name}[{row}] is the year {dates[row].astype('datetime64[Y]')}; expected an ISO date such as "
+            "'2020-01-31': from_csv reads 20200131 with date_format='%Y%m%d'."
         )
     return dates
 

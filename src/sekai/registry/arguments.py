@@ -50,12 +50,25 @@ def accepted(creator: Callable[..., Any], without: Iterable[str] = ()) -> Accept
     return Accepted(owner, frozenset(named - set(without)), any(p.kind == p.VAR_KEYWORD for p in parameters))
 
 
-def check_env_arguments(id: str, creator: Callable[..., Any], kwargs: Mapping[str, Any]) -> None:
-    """Raise `TypeError` for an argument that the constructor of a single environment does not take."""
+def check_env_arguments(
+    id: str,
+    creator: Callable[..., Any],
+    kwargs: Mapping[str, Any],
+    native: Callable[[], Callable[..., Any]] | None = None,
+) -> None:
+    """Raise `TypeError` for an argument that the constructor of a single environment does not take.
+
+    Args:
+        id: of the environment.
+        creator: the constructor.
+        kwargs: the arguments.
+        native: gives the constructor of the native vector environment; None where there is none.
+    """
     known = accepted(creator)
     for name in kwargs:
         if not known.takes(name) or (name in VECTOR_NAMES and name not in known.names):
-            raise TypeError(f"{id} ({known.owner}) takes no argument {name!r}.{_place(name) or _hint(name, known)}")
+            where = _place(name) or (_of_native(name, native()) if native is not None else "") or _hint(name, known)
+            raise TypeError(f"{id} ({known.owner}) takes no argument {name!r}.{where}")
 
 
 def check_native_arguments(
@@ -133,6 +146,16 @@ def _place(name: str) -> str:
         return ""
     only = "" if name in VECTOR_NAMES else f" with vectorization_mode={modes}"
     return f" It belongs in vector_kwargs: sekai.make_vec(id, ..., vector_kwargs={{{name!r}: ...}}){only}."
+
+
+def _of_native(name: str, native: Callable[..., Any]) -> str:
+    """Where an argument belongs that only the native vector environment names, or `""`."""
+    if name not in accepted(native).names:
+        return ""
+    return (
+        f" It is an argument of the native vector environment: sekai.make_vec(id, ..., {name}=...) with "
+        "vectorization_mode='native', and no wrappers."
+    )
 
 
 def _modes_that_take(name: str) -> str:

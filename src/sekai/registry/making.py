@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -65,7 +66,8 @@ def recipe(
         raise ValueError(f"{entry.id} has no entry point for a single environment.")
     arguments = {**entry.kwargs, **kwargs}
     creator = load_entry_point(entry.entry_point, entry.id)
-    check_env_arguments(entry.id, creator, arguments)
+    native = partial(load_entry_point, entry.vector_entry_point, entry.id) if entry.is_native else None
+    check_env_arguments(entry.id, creator, arguments, native)
     _check_render_mode(entry.id, creator, arguments.get("render_mode"))
     return Recipe(
         dataclasses.replace(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -12,10 +13,12 @@ from sekai.registry.arguments import BACKENDS, check_backend_arguments, check_na
 from sekai.registry.making import EnvWrapper, check_wrappers, recipe, resolve, time_limit
 from sekai.registry.specs import EnvSpec, copy_containers, load_entry_point
 from sekai.spaces.checks import whole_number
-from sekai.vector import VecEnv
+from sekai.vector import NativeShards, VecEnv
 
 NATIVE = ("native", "vector_entry_point")
 MODES = (*NATIVE, *BACKENDS)
+#: backends whose workers may be native vector environments
+ACROSS_PROCESSES = ("proc",)
 
 
 def make_vec(
@@ -37,7 +40,8 @@ def make_vec(
             takes the native environment where there is one and no wrapper applies to single environments,
             else sync.
         wrappers: functions `env -> env`, applied to each sub-environment, innermost first.
-        vector_kwargs: arguments of the vector environment, such as `{"autoreset": False}`.
+        vector_kwargs: arguments of the vector environment, such as `{"autoreset": False}`. With `"proc"` also
+            `{"shard": "native"}`: each worker steps its slots with array operations, and has one stream.
         max_episode_steps: time limit instead of the registered one, on every backend.
         kwargs: arguments of the environment, over the registered ones. One that is a `Spawns` (an episode
             sampler) reaches each sub-environment as its `spawn()`.
@@ -73,17 +77,8 @@ def _make_native(
     kwargs: dict[str, Any],
     for_vector: dict[str, Any],
 ) -> VecEnv:
-    native = load_entry_point(entry.vector_entry_point, entry.id)
-    limit = time_limit(entry, max_episode_steps)
-    arguments = {**entry.kwargs, **kwargs}
-    single = load_entry_point(entry.entry_point, entry.id)
-    check_native_arguments(entry.id, single, native, arguments, limit, for_vector)
-    if limit is not None:
-        arguments["max_episode_steps"] = limit
-    vec = native(num_envs=num_envs, **copy_containers(arguments), **for_vector)
-    if not isinstance(vec, VecEnv):
-        raise TypeError(f"The vector entry point of {entry.id} returned {vec!r}; expected a sekai.VecEnv.")
-    return vec
+    arguments = _native_arguments(entry, max_episode_steps, kwargs, for_vector)
+    return _build_native(entry, arguments, num_envs, **for_vector)
 
 
 def _make_slots(
@@ -96,10 +91,55 @@ def _make_slots(
     for_vector: dict[str, Any],
 ) -> VecEnv:
     backend = BACKENDS[mode]
+    if _takes_native_shards(for_vector, mode):
+        shards = _native_shards(entry, num_envs, max_episode_steps, kwargs, wrappers)
+        return backend(shards, **for_vector)  # type: ignore[arg-type]  # the backends of other processes take shards
     each = recipe(entry, max_episode_steps, wrappers, kwargs)
     check_backend_arguments(entry.id, load_entry_point(entry.entry_point, entry.id), backend, for_vector)
     each = each.shared()
     return backend([each.spawned() for _ in range(num_envs)], **for_vector)
+
+
+def _takes_native_shards(for_vector: dict[str, Any], mode: str) -> bool:
+    """Take `shard` out of the arguments of a backend of other processes; whether it says "native"."""
+    if mode not in ACROSS_PROCESSES or "shard" not in for_vector:
+        return False
+    shard = for_vector.pop("shard")
+    if shard not in ("sync", "native"):
+        raise ValueError(f"shard is {shard!r}; expected 'sync' (the streams of a SyncVecEnv) or 'native'.")
+    return bool(shard == "native")
+
+
+def _native_shards(
+    entry: EnvSpec,
+    num_envs: int,
+    max_episode_steps: int | None,
+    kwargs: dict[str, Any],
+    wrappers: tuple[EnvWrapper, ...],
+) -> NativeShards:
+    _require_native(entry, wrappers, "shard='sync'")
+    arguments = _native_arguments(entry, max_episode_steps, kwargs, {})
+    return NativeShards(partial(_build_native, entry, arguments), num_envs)
+
+
+def _build_native(entry: EnvSpec, arguments: dict[str, Any], num_envs: int, **for_vector: Any) -> VecEnv:
+    native = load_entry_point(entry.vector_entry_point, entry.id)
+    vec = native(num_envs=num_envs, **copy_containers(arguments), **for_vector)
+    if not isinstance(vec, VecEnv):
+        raise TypeError(f"The vector entry point of {entry.id} returned {vec!r}; expected a sekai.VecEnv.")
+    return vec
+
+
+def _native_arguments(
+    entry: EnvSpec, max_episode_steps: int | None, kwargs: dict[str, Any], for_vector: dict[str, Any]
+) -> dict[str, Any]:
+    """The arguments of the native environment, checked."""
+    native = load_entry_point(entry.vector_entry_point, entry.id)
+    limit = time_limit(entry, max_episode_steps)
+    arguments = {**entry.kwargs, **kwargs}
+    single = load_entry_point(entry.entry_point, entry.id)
+    check_native_arguments(entry.id, single, native, arguments, limit, for_vector)
+    return arguments if limit is None else {**arguments, "max_episode_steps": limit}
 
 
 def _mode(entry: EnvSpec, given: Any, wrappers: tuple[EnvWrapper, ...]) -> str:
@@ -111,17 +151,20 @@ def _mode(entry: EnvSpec, given: Any, wrappers: tuple[EnvWrapper, ...]) -> str:
         raise ValueError(f"vectorization_mode is {given!r}; expected None, {', '.join(map(repr, MODES))}.")
     if given not in NATIVE:
         return str(given)
+    _require_native(entry, wrappers, "vectorization_mode='sync'")
+    return "native"
+
+
+def _require_native(entry: EnvSpec, wrappers: tuple[EnvWrapper, ...], instead: str) -> None:
+    """Refuse what no native environment can do."""
     if not entry.is_native:
-        raise ValueError(
-            f"{entry.id} has no native vector environment: use vectorization_mode='sync', or leave it out."
-        )
+        raise ValueError(f"{entry.id} has no native vector environment: use {instead}, or leave it out.")
     if wrappers or entry.additional_wrappers:
         which = "wrappers=" if wrappers else "additional_wrappers in its registry entry"
         raise ValueError(
             f"{entry.id} has {which}, and a native vector environment has no single environments to "
-            "wrap: use a vector wrapper around it, or vectorization_mode='sync'."
+            f"wrap: use a vector wrapper around it, or {instead}."
         )
-    return "native"
 
 
 def _check_vector_kwargs(given: Any) -> dict[str, Any]:

@@ -175,7 +175,7 @@ def _dict_writer(space: gymnasium.spaces.Dict[Any], refuse: _Refusal) -> RowWrit
     keys = space.spaces.keys()
 
     def write_dict(batch: Any, i: int, value: Any) -> None:
-        if not isinstance(value, Mapping):
+        if type(value) is not dict and not isinstance(value, Mapping):
             refuse(i, f"be a dict with the keys {list(keys)}", f"{value!r} ({type(value).__name__})")
         if value.keys() != keys:
             missing = [key for key in keys if key not in value]

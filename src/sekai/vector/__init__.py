@@ -11,6 +11,7 @@ from sekai.vector.native import NativeVecEnv
 from sekai.vector.observing import VecObservationWrapper
 from sekai.vector.process import ProcVecEnv
 from sekai.vector.results import VecResetResult, VecStepResult
+from sekai.vector.shards import NativeShards
 from sekai.vector.sync import SyncVecEnv
 from sekai.vector.wrapper import VecActionWrapper, VecRewardWrapper, VecWrapper
 from sekai.vector.wrappers import (
@@ -35,6 +36,7 @@ __all__ = [
     "AsyncVecEnv",
     "AutoresetMode",
     "Infos",
+    "NativeShards",
     "NativeVecEnv",
     "ProcVecEnv",
     "RowKind",

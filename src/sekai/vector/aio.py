@@ -279,10 +279,10 @@ class AsyncVecEnv(LocalVecEnv):
         self._loop.run(_run(super().set_attr, name, value))
 
     @exclusive
-    def call(self, name: str, *args: Any, **kwargs: Any) -> list[Any]:
-        """Call `name` on every sub-environment, on their loop."""
+    def call_slots(self, slots: Iterable[int], name: str, *args: Any, **kwargs: Any) -> list[Any]:
+        """`call`, of some sub-environments only, on their loop."""
         self._require_open()
-        results: list[Any] = self._loop.run(_run(super().call, name, *args, **kwargs))
+        results: list[Any] = self._loop.run(_run(super().call_slots, slots, name, *args, **kwargs))
         return results
 
     def close(self) -> None:

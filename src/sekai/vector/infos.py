@@ -46,8 +46,9 @@ class Infos(Sequence[dict[str, Any]]):
 
     Args:
         num_envs: number of slots.
-        rows: the dicts, when they exist already.
-        columns: otherwise, keys that every slot has: arrays with a leading axis of slots.
+        rows: the dicts that exist already, in a list of this object's own; None for a slot that has its keys in the
+            columns.
+        columns: keys of the other slots: arrays with a leading axis of slots.
         parts: keys that some slots have; a later part of the same name speaks of other slots.
     """
 
@@ -57,12 +58,12 @@ class Infos(Sequence[dict[str, Any]]):
         self,
         num_envs: int,
         *,
-        rows: list[dict[str, Any]] | None = None,
+        rows: Sequence[dict[str, Any] | None] | None = None,
         columns: Mapping[str, NDArray[Any]] = _NOTHING,
         parts: Sequence[Part] = (),
     ) -> None:
         self._num_envs = num_envs
-        self._rows: list[dict[str, Any] | None] | None = rows  # type: ignore[assignment]  # it may get no None
+        self._rows: list[dict[str, Any] | None] | None = rows  # type: ignore[assignment]  # a list of its own
         self._columns = columns
         self._parts = parts
 

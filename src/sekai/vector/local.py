@@ -74,6 +74,7 @@ class LocalVecEnv(SlotVecEnv):
         self.render_mode = envs[0].render_mode
         n = self.num_envs
         self._resets_itself = [resets_itself(env) for env in envs]
+        self._fresh_infos = [vars(type(env)).get("fresh_infos", False) for env in envs]
         self._batch = empty_batch(self.observation_space, n)
         self._write = row_writer(self.observation_space, first=self.first_slot)
         # columns of the call in progress; flags also of the latest row of each slot
@@ -101,7 +102,9 @@ class LocalVecEnv(SlotVecEnv):
         try:
             self._write(self._batch, slot, observation)
             self._rewards[slot] = reward if type(reward) is float else as_reward(reward, self.first_slot + slot)
-            self._infos[slot] = snapshot(info if type(info) is dict else as_info(info, self.first_slot + slot))
+            if not self._fresh_infos[slot]:
+                info = snapshot(info if type(info) is dict else as_info(info, self.first_slot + slot))
+            self._infos[slot] = info
         except Exception:
             if terminated or truncated:  # the episode is over, whatever its last row was meant to be
                 self.phase[slot] = NEW
@@ -246,7 +249,7 @@ class LocalVecEnv(SlotVecEnv):
             calls = [CALL_OF_PHASE[phase] for phase in phases]
         if self._unasked:
             self._ask_options()
-        batch = check_actions(self.action_space, actions, self.num_envs)
+        batch = self._checked(actions)
         self._note_unfinished()
         if calls is self._all_step:
             self._terminated, self._truncated = [False] * self.num_envs, [False] * self.num_envs
@@ -257,6 +260,10 @@ class LocalVecEnv(SlotVecEnv):
         self._begin()
         self._unfinished = calls
         return calls, iterate(self.action_space, batch)
+
+    def _checked(self, actions: Any) -> Any:
+        """The actions as a batch of their own, or an error."""
+        return check_actions(self.action_space, actions, self.num_envs)
 
     def get_attr(self, name: str) -> list[Any]:
         """`name` of every sub-environment, looked for through its layers."""
@@ -272,17 +279,21 @@ class LocalVecEnv(SlotVecEnv):
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> list[Any]:
         """Call `name` on every sub-environment, or read it where it is not callable."""
+        return self.call_slots(range(self.num_envs), name, *args, **kwargs)
+
+    def call_slots(self, slots: Iterable[int], name: str, *args: Any, **kwargs: Any) -> list[Any]:
+        """`call`, of some sub-environments only; one result for each, in the order of `slots`."""
         self._require_open()
 
         def one(slot: int) -> Any:
             attribute = find_attr(self.envs[slot], name)[1]
             return attribute(*args, **kwargs) if callable(attribute) else attribute
 
-        return self._each(one)
+        return self._each(one, slots)
 
-    def _each(self, function: Callable[[int], Any]) -> list[Any]:
+    def _each(self, function: Callable[[int], Any], slots: Iterable[int] | None = None) -> list[Any]:
         results = []
-        for slot in range(self.num_envs):
+        for slot in range(self.num_envs) if slots is None else slots:
             with blaming(self.first_slot + slot):
                 results.append(function(slot))
         return results

@@ -17,7 +17,7 @@ def dumps(message: Any) -> bytes:
             holds, which is hardly what was meant.
     """
     try:
-        return pickle.dumps(message)
+        return pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     except Exception:
         return dumps_by_value(message)
 

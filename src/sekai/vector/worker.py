@@ -1,34 +1,32 @@
-"""What runs in a worker process: a `SyncVecEnv` over a share of the slots, answering numbered requests.
+"""What runs in a worker process: a share of the slots, answering numbered requests.
 
-A request is `(number, command, payload)`, answered by a `Reply` that bears the number, so that the reply to a call
-which was interrupted can be told from the one that is waited for. Every reply says in which phase and episode each
-slot of the share is now. Failures travel as data, since an exception may not pickle.
+A request is `(number, command, payload)`. The answer bears its number, so that the answer to a call which was
+interrupted can be told from the one that is waited for, and says in which phase and episode each slot of the share is
+now. Failures travel as data, since an exception may not pickle.
+
+Requests and answers go through a `Desk`. At the `PipeDesk` all of it is pickled. At the `BoardDesk` rows stand on the
+shared `Board`, two semaphores wake the two sides, and the pipe carries only what has no place on the board.
 """
 
 from __future__ import annotations
 
 import pickle
-import signal
-import traceback
-from collections.abc import Iterable
+from collections.abc import Callable
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.core.env import Env, walk
-from sekai.core.wrapper import Wrapper
-from sekai.vector.blame import blamed_slot
-from sekai.vector.building import EnvFactory
+from sekai.vector.block import receive_block
+from sekai.vector.board import ANSWERED, ASKED, COMMAND, IN_PIPE, MESSAGE, NO_MESSAGE, STEP, TRAY_BYTES, Board
+from sekai.vector.child import caller_has_died, prepare_process
+from sekai.vector.failure import Failure
 from sekai.vector.pickling import dumps, dumps_by_value
-from sekai.vector.requests import Options, ResetRequest
-from sekai.vector.sync import SyncVecEnv
+from sekai.vector.share import Share
+from sekai.vector.spin import changes
 
-#: observations, rewards, terminated, truncated, infos, kind, ended of a share
-StepColumns = tuple[Any, Any, Any, Any, list[dict[str, Any]], Any, Any]
-#: observations, infos, dones of a share
-ResetColumns = tuple[Any, list[dict[str, Any]], Any]
+IDLE = 1.0  # seconds after which a worker at the board looks whether the caller is still there
 
 
 class Reply(NamedTuple):
@@ -37,18 +35,20 @@ class Reply(NamedTuple):
     Attributes:
         number: of the request.
         packed: pickle of what the command returned, or of a `Failure`; on its own, so that the rest can be read where
-            this cannot.
+            this cannot. None: it returned None.
         phase: phase of each slot of the share, int8.
         episode: episodes begun by each slot of the share since construction, less one.
     """
 
     number: int
-    packed: bytes
+    packed: bytes | None
     phase: NDArray[np.int8]
-    episode: list[int]
+    episode: Any
 
     def open(self) -> Any:
         """What the command returned, or a `Failure`, also where it cannot be unpickled."""
+        if self.packed is None:
+            return None
         try:
             return pickle.loads(self.packed)
         except Exception as error:
@@ -56,123 +56,172 @@ class Reply(NamedTuple):
             return Failure.of(error)
 
 
-class Failure(NamedTuple):
-    """An exception of a worker.
+class Desk(Protocol):
+    """Where a worker takes requests and leaves answers."""
 
-    Attributes:
-        slot: index of the sub-environment that raised it, None when no single one is to blame.
-        kind: class name of the exception.
-        message: its text.
-        trace: its formatted traceback.
+    def next(self) -> tuple[int, str, bytes | None] | None:
+        """Number, command and pickled payload of the next request; None when the caller is gone."""
+        ...
+
+    def answer(self, number: int, value: Any, share: Share) -> None:
+        """Answer a request."""
+        ...
+
+
+class PipeDesk:
+    """Everything travels pickled."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+
+    def next(self) -> tuple[int, str, bytes | None] | None:
+        """Number, command and pickled payload of the next request; None when the caller is gone."""
+        try:
+            request: tuple[int, str, bytes | None] = pickle.loads(self._pipe.recv_bytes())
+        except (EOFError, OSError):
+            return None
+        return request
+
+    def answer(self, number: int, value: Any, share: Share) -> None:
+        """Answer a request."""
+        self._pipe.send_bytes(pickle.dumps(Reply(number, pack_value(value), share.phase, share.episode)))
+
+
+class BoardDesk:
+    """Rows stand on the board, and what has no place there travels pickled.
+
+    Args:
+        pipe: for messages.
+        semaphores: `go` and `done`; the caller releases the first when it has asked, the worker the second when it has
+            answered. They only wake: what has been asked and answered stands on the board.
+        board: the board.
+        index: number of the worker.
+        asked: number of the last request that came another way.
     """
 
-    slot: int | None
-    kind: str
-    message: str
-    trace: str
+    def __init__(self, pipe: Connection, semaphores: tuple[Any, Any], board: Board, index: int, asked: int) -> None:
+        self._pipe, (self._go, self._done) = pipe, semaphores
+        self._control = board.control
+        self._asked, self._command, self._answered, self._message = (
+            board.at(index, field) for field in (ASKED, COMMAND, ANSWERED, MESSAGE)
+        )
+        self._tray = board.trays[index]
+        self._spins = board.spins
+        self._last = asked
 
-    @classmethod
-    def of(cls, error: BaseException) -> Failure:
-        """Describe an exception, also one that cannot describe itself."""
+    def next(self) -> tuple[int, str, bytes | None] | None:
+        """Number, command and pickled payload of the next request; None when the caller is gone."""
+        control = self._control
+        if self._spins and changes(control, self._asked, self._last):
+            self._go.acquire(False)  # each request brings one, which would pile up
+        while control[self._asked] == self._last:
+            if not self._go.acquire(True, IDLE) and self._caller_is_gone():
+                return None
+        self._last = control[self._asked]
+        if control[self._command] == STEP:
+            return self._last, "step", None
         try:
-            message, trace = str(error), "".join(traceback.format_exception(error))
-        except Exception as second:
-            message, trace = f"(its text raised {type(second).__name__})", ""
-        return cls(blamed_slot(error), type(error).__name__, message, trace)
+            request: tuple[int, str, bytes | None] = pickle.loads(self._pipe.recv_bytes())
+        except (EOFError, OSError):
+            return None
+        return request
+
+    def answer(self, number: int, value: Any, share: Share) -> None:
+        """Answer a request."""
+        packed = None if value is None else pack_value(value)
+        share.post_phases()
+        in_pipe = packed is not None and len(packed) > TRAY_BYTES
+        if packed is not None and not in_pipe:
+            self._tray[: len(packed)] = packed
+        self._control[self._message] = NO_MESSAGE if packed is None else IN_PIPE if in_pipe else len(packed)
+        self._control[self._answered] = number
+        self._done.release()
+        if packed is not None and in_pipe:
+            self._pipe.send_bytes(packed)
+
+    def _caller_is_gone(self) -> bool:
+        # something to read from the pipe, and no request that announced it: its end. A process that was forked later
+        # than this one may keep the pipe open.
+        return caller_has_died.is_set() or (self._pipe.poll(0) and self._control[self._asked] == self._last)
 
 
-class StepRequest(NamedTuple):
-    """Actions of the share, and options prepared for the next episodes of some of its slots."""
+def work(
+    pipe: Connection,
+    semaphores: tuple[Any, Any] | None,
+    build: bytes,
+    first_slot: int,
+    count: int,
+    entropy: tuple[int, ...],
+) -> None:
+    """Build the share, then answer requests until told to close or until the caller is gone.
 
-    actions: Any
-    next_options: dict[int, Options]
-
-
-class Share(SyncVecEnv):
-    """The slots of one worker, commanded by name."""
-
-    def __init__(self, env_fns: Iterable[EnvFactory], first_slot: int, autoreset: str) -> None:
-        self.first_slot = first_slot
-        super().__init__(env_fns, autoreset=autoreset)
-
-    def run_facts(self, _: None) -> dict[str, Any]:
-        """What the caller has to know of the share."""
-        return {
-            "spaces": [(env.observation_space, env.action_space) for env in self.envs],
-            "metadata": self.envs[0].metadata,
-            "render_mode": self.render_mode,
-            "layers": self.layers()[1:],
-            "checks_options": any(self._checks_options(env) for env in self.envs),
-        }
-
-    @staticmethod
-    def _checks_options(env: Any) -> bool:
-        """Whether some layer of an environment has a check of its own."""
-        own = (type(layer).check_options for layer in walk(env) if isinstance(layer, Env))
-        return any(check not in (Env.check_options, Wrapper.check_options) for check in own)
-
-    def run_step(self, request: StepRequest) -> StepColumns:
-        """Step every slot of the share."""
-        for slot, options in request.next_options.items():
-            self._next_options[slot] = options
-        result = self.step(request.actions)
-        return (*result[:4], list(result.infos), result.kind, result.ended)
-
-    def run_check_options(self, request: ResetRequest) -> None:
-        """Refuse options before anything moves, here or in another worker."""
-        self._check_options(request)
-
-    def run_reset(self, request: ResetRequest) -> ResetColumns:
-        """Reset the masked slots of the share."""
-        result = self.reset(seed=request.seeds, options=request.options, mask=request.mask)
-        return result.observations, list(result.infos), result.dones
-
-    def run_get_attr(self, name: str) -> list[Any]:
-        """Read an attribute of every slot."""
-        return self.get_attr(name)
-
-    def run_find_attr(self, name: str) -> None:
-        """Raise when the attribute does not exist, before it is set anywhere."""
-        self.get_attr(name)
-
-    def run_set_attr(self, request: tuple[str, list[Any]]) -> None:
-        """Set an attribute of every slot."""
-        self.set_attr(*request)
-
-    def run_call(self, request: tuple[str, tuple[Any, ...], dict[str, Any]]) -> list[Any]:
-        """Call a method of every slot."""
-        name, args, kwargs = request
-        return self.call(name, *args, **kwargs)
-
-    def run_close(self, _: None) -> None:
-        """Close the share."""
-        self.close()
-
-
-def work(pipe: Connection, env_fns: bytes, first_slot: int, count: int, autoreset: str) -> None:
-    """Build the share, then answer requests until told to close or until the caller is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to every process of the terminal; the caller decides
+    Args:
+        pipe: to the caller.
+        semaphores: `go` and `done` of this worker, see `BoardDesk`; None where there will be no board.
+        build: pickle of a function of the first slot that builds the `Share`.
+        first_slot, count: the slots of the share.
+        entropy: what the global random generators of this process are seeded with.
+    """
+    prepare_process(entropy)
     share: Share | None = None
     value: Any
     try:
-        share = Share(pickle.loads(env_fns), first_slot, autoreset)
+        builder: Callable[[int], Share] = pickle.loads(build)
+        share = builder(first_slot)
         value = share.run_facts(None)
     except Exception as error:
         value = Failure.of(error)
     nothing = np.zeros(count, np.int8), [-1] * count
-    pipe.send_bytes(pickle.dumps(Reply(0, _pack_value(value), *nothing)))
-    while share is not None and not share.closed:
-        try:
-            request = pipe.recv_bytes()
-        except (EOFError, OSError):  # the caller is gone
-            share.close()
+    pipe.send_bytes(pickle.dumps(Reply(0, pack_value(value), *nothing)))
+    if share is not None:
+        _serve(share, pipe, semaphores)
+
+
+def _serve(share: Share, pipe: Connection, semaphores: tuple[Any, Any] | None) -> None:
+    desk: Desk = PipeDesk(pipe)
+    while not share.vec.closed:
+        request = desk.next()
+        if request is None:  # the caller is gone
+            share.vec.close()
             return
-        number, command, packed = pickle.loads(request)
+        number, command, packed = request
+        value: Any
         try:
-            value = getattr(share, f"run_{command}")(pickle.loads(packed))
+            payload = None if packed is None else pickle.loads(packed)
+            if command == "attach":
+                desk = _attached(share, desk, pipe, semaphores, (number, payload))
+                continue
+            value = getattr(share, f"run_{command}")(payload)
         except Exception as error:
             value = Failure.of(error)
-        pipe.send_bytes(pickle.dumps(Reply(number, _pack_value(value), share.phase, share._episode)))
+        desk.answer(number, value, share)
+
+
+def _attached(share: Share, desk: Desk, pipe: Connection, semaphores: Any, request: tuple[int, Any]) -> BoardDesk:
+    """The desk from the next request on, which is asked for with an `Attachment`."""
+    number, attachment = request
+    observation_space, action_space, num_envs, num_workers = attachment.sizes
+    block = receive_block(pipe)
+    board = Board(observation_space, action_space, num_envs, num_workers, block)
+    block.close()  # the arrays keep the memory
+    share.attach(board, attachment.worker, attachment.lo, attachment.asks_episodes)
+    desk.answer(number, None, share)
+    return BoardDesk(pipe, semaphores, board, attachment.worker, number)
+
+
+class Attachment(NamedTuple):
+    """What a worker has to know to lay out the board.
+
+    Attributes:
+        sizes: arguments of `Board`.
+        worker, lo: number of the worker, and its first slot.
+        asks_episodes: whether the caller wants to know which episode each slot is in.
+    """
+
+    sizes: tuple[Any, Any, int, int]
+    worker: int
+    lo: int
+    asks_episodes: bool
 
 
 def pack_request(number: int, command: str, payload: Any) -> bytes:
@@ -183,7 +232,10 @@ def pack_request(number: int, command: str, payload: Any) -> bytes:
     return pickle.dumps((number, command, dumps(payload) if command == "step" else dumps_by_value(payload)))
 
 
-def _pack_value(value: Any) -> bytes:
+def pack_value(value: Any) -> bytes | None:
+    """What a command returned, pickled; a `Failure` where it cannot be."""
+    if value is None:
+        return None
     try:
         return dumps(value)
     except Exception as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal, localcontext
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,48 @@ def test_the_exposure_after_every_cost_is_the_target(
         assert exposure == 0.0 and trade == -value, "closed, since no trade reaches the target"
 
 
+class CountingMath:
+    """The module `math`, counting square roots: one a turn of `trade_to`, and one or two for the cost."""
+
+    def __init__(self) -> None:
+        self.roots = 0
+
+    def sqrt(self, x: float) -> float:
+        self.roots += 1
+        return math.sqrt(x)
+
+
+def bracketed_size(gap: float, pull: float, rate: float, impact: float) -> float:
+    """The least root of `x + pull (rate x + impact x^1.5) = gap`, halved down to 40 digits."""
+    with localcontext(prec=60):
+        g, s, c, k = map(Decimal, (gap, pull, rate, impact))
+        # with pull < 0 the left side turns where 1 + s c = 1.5 |s| k sqrt(x)
+        low, high = Decimal(0), g if s >= 0 else ((1 + s * c) / (-s * k) * 2 / 3) ** 2
+        for _ in range(200):
+            middle = (low + high) / 2
+            too_little = middle + s * (c + k * middle.sqrt()) * middle < g
+            low, high = (middle, high) if too_little else (low, middle)
+        return float(low)
+
+
+def test_a_trade_is_found_in_a_few_turns_and_is_the_bracketed_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, solved = np.random.default_rng(0), 0
+    for _ in range(300):
+        equity, held, target = rng.uniform(0.1, 10.0), rng.uniform(-3.0, 3.0), rng.uniform(-3.0, 3.0)
+        rate, fee, impact = rng.uniform(0.0, 0.1), rng.uniform(0.0, 0.01), rng.uniform(0.001, 0.1)
+        counting = CountingMath()
+        with monkeypatch.context() as patch:
+            patch.setattr(tk, "math", counting)
+            trade, _, _, exposure = tk.trade_to(equity, held * equity, target, rate, fee, impact)
+        assert counting.roots <= 15, (equity, held, target, rate, fee, impact)
+        if exposure == target:
+            gap = target * (equity - fee) - held * equity
+            size = bracketed_size(abs(gap), math.copysign(target, target * gap), rate, impact)
+            assert trade == pytest.approx(math.copysign(size, gap), rel=1e-14)
+            solved += 1
+    assert solved > 250
+
+
 def test_the_first_order_cost_misses_the_target() -> None:
     # the negative control: the cost of the trade that would do without one
     gap = 1.0
@@ -168,7 +211,7 @@ def test_the_fraction_left_solves_its_equation(
     sizes = np.abs(left * targets - held)
     # in money: the cost of trades of `equity * sizes`, in units of the equity at the start
     money = equity * sizes
-    fees = np.where((held != 0) | (targets != 0), fee, 0.0).sum()
+    fees = np.where((np.abs(targets - held) > pk.NO_TRADE) | (sizes > pk.NO_TRADE), fee, 0.0).sum()
     paid = fees + (np.array(rate) * money).sum() + (np.array(impact) * money**1.5).sum()
     assert cost * equity == pytest.approx(paid, rel=1e-12, abs=1e-14 * equity)
     assert turnover == pytest.approx(sizes.sum(), rel=1e-12, abs=1e-14)

@@ -47,7 +47,7 @@ def play(fractions: Any, shocks: Any, *, compiled: bool = True, **arguments: Any
     rows = []
     for fraction, shock in zip(fractions, shocks, strict=True):
         advance(
-            np.array([[fraction]]), np.zeros(1, bool), blocks.params, blocks.caps, np.array([float(shock)]),
+            0, 1, np.array([[fraction]]), np.zeros(1, bool), blocks.params, blocks.caps, np.array([float(shock)]),
             slots.state, slots.clock, out, terminated, observations,
         )  # fmt: skip
         names = ("reward", "time", "dt", "shares", "price", "mid", "inventory", "shortfall", "bps", *PARTS)

@@ -405,8 +405,9 @@ def test_state_has_one_value_for_each_slot() -> None:
 def test_the_arguments_are_those_of_the_single_environment_with_the_same_defaults() -> None:
     single = inspect.signature(OptimalExecutionEnv).parameters
     native = dict(inspect.signature(OptimalExecutionVecEnv).parameters)
-    extra = [native.pop(name) for name in ("num_envs", "max_episode_steps", "autoreset", "autoreset_options")]
-    assert [p.default for p in extra[1:]] == [None, True, None]
+    own = ("num_envs", "num_threads", "max_episode_steps", "autoreset", "autoreset_options")
+    extra = [native.pop(name) for name in own]
+    assert [p.default for p in extra[1:]] == [1, None, True, None]
     assert {name: (p.default, p.kind) for name, p in native.items()} == {
         name: (p.default, p.kind) for name, p in single.items()
     }

@@ -155,8 +155,8 @@ def test_buying_and_selling_are_mirror_images(seed: int) -> None:
         for (state, clock), side in zip(runs, (1, -1), strict=True):
             out, flags = np.empty((mk.OUT_ROWS, n)), np.empty((mk.FLAG_ROWS, n), bool)
             mk.advance.compiled(
-                offsets[:, ::side].copy(), frozen, params, side * shocks, uniforms[:, ::side].copy(), state, clock, out,
-                flags, np.empty((n, 2), np.float32),
+                0, n, offsets[:, ::side].copy(), frozen, params, side * shocks, uniforms[:, ::side].copy(),
+                state, clock, out, flags, np.empty((n, 2), np.float32),
             )  # fmt: skip
             outs.append((out, flags))
         (a, buys), (b, sells) = outs

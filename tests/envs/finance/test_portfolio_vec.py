@@ -348,10 +348,10 @@ def test_shocks_of_slots_that_do_not_move_are_not_looked_at(simulate: Any) -> No
     clock[pk.LAST_ROW] = [9, 9, 0]  # the last slot is at its end
     shocks = np.array([[800.0, 1.0], [2.0, 3.0], [-800.0, 1.0]])
     moving = shocks.copy()
-    assert simulate(shocks, np.array([True, False, False]), clock, *template._blocks) == -1
+    assert simulate(0, 3, shocks, np.array([True, False, False]), clock, *template._blocks) == -1
     assert shocks.tolist() == [[0.0, 0.0], [2.0, 3.0], [0.0, 0.0]]
     clock[pk.LAST_ROW] = 9
-    assert simulate(moving, np.array([True, False, False]), clock, *template._blocks) == 2
+    assert simulate(0, 3, moving, np.array([True, False, False]), clock, *template._blocks) == 2
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -456,8 +456,9 @@ def test_a_step_before_the_first_reset_is_refused_and_a_bad_argument_is_named() 
 def test_the_arguments_are_those_of_the_single_environment_with_the_same_defaults() -> None:
     single = inspect.signature(PortfolioEnv).parameters
     native = dict(inspect.signature(PortfolioVecEnv).parameters)
-    extra = [native.pop(name) for name in ("num_envs", "max_episode_steps", "autoreset", "autoreset_options")]
-    assert [p.default for p in extra[1:]] == [None, True, None]
+    own = ("num_envs", "num_threads", "max_episode_steps", "autoreset", "autoreset_options")
+    extra = [native.pop(name) for name in own]
+    assert [p.default for p in extra[1:]] == [1, None, True, None]
     assert {name: (p.default, p.kind) for name, p in native.items()} == {
         name: (p.default, p.kind) for name, p in single.items()
     }

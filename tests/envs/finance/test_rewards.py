@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import sekai
-from sekai.envs.finance import PortfolioEnv, PortfolioVecEnv, TradingEnv, TradingVecEnv
+from sekai.envs.finance import PortfolioEnv, PortfolioVecEnv, TradingEnv, TradingVecEnv, portfolio, threads, trading
 from sekai.envs.finance.rewarding import SlotRewards
 from sekai.errors import ResetRequired
 from sekai.finance import (
@@ -356,7 +356,7 @@ def test_simulated_markets_pay_by_the_same_formulas_and_begin_anew_too(cls: Any,
 
 @each_market
 def test_log_growth_asks_nobody(market: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any) -> Any:
+    def refuse(*_: Any, **__: Any) -> Any:
         raise AssertionError("the default has nothing to compute")
 
     monkeypatch.setattr(SlotRewards, "compute", refuse)
@@ -566,11 +566,16 @@ def test_who_is_ruined_while_a_reward_raises_trades_no_more(name: str) -> None:
 
 @pytest.mark.parametrize("mode", ["same_step", "next_step", "disabled"])
 @pytest.mark.parametrize("name", SHORT)
-def test_slots_that_are_ruined_while_a_reward_raises_end_in_the_next_call(name: str, mode: str) -> None:
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_slots_that_are_ruined_while_a_reward_raises_end_in_the_next_call(
+    monkeypatch: pytest.MonkeyPatch, name: str, mode: str, num_threads: int
+) -> None:
+    monkeypatch.setattr(threads, "GRAIN", 1)
+    for module in (trading, portfolio):
+        monkeypatch.setattr(module.slots, "FEWEST", 1)
     arguments, action = SHORT[name]
-    vec = sekai.make_vec(
-        name, 2, reward=RaisesAtRuin(), lookback=1, episode_length=7, vector_kwargs={"autoreset": mode}, **arguments
-    )
+    arguments = {**arguments, "lookback": 1, "episode_length": 7, "num_threads": num_threads}
+    vec = sekai.make_vec(name, 2, reward=RaisesAtRuin(), vector_kwargs={"autoreset": mode}, **arguments)
     actions = np.stack([action, action])
     vec.reset(options={"start": 1})
     vec.step(actions)

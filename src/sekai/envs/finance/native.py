@@ -13,6 +13,7 @@ from sekai.core.states import Arrays
 from sekai.envs.finance.parameters import ParameterEnv
 from sekai.envs.finance.rendering import Recorder
 from sekai.envs.finance.states import Slots, get_arrays, set_arrays
+from sekai.envs.finance.threads import check_num_threads
 from sekai.envs.finance.windows import sampled_rows, start_row
 from sekai.finance.data import MarketData
 from sekai.finance.samplers import EpisodeSampler
@@ -31,6 +32,10 @@ class FinanceVecEnv(NativeVecEnv):
             it at every step, its spaces and its checks are those of every slot.
         autoreset, max_episode_steps, autoreset_options: as for `NativeVecEnv`.
 
+    Attributes:
+        num_threads: threads that a call may use, the caller's own included. Draws come first, in slot order, and then
+            ranges of slots are stepped side by side: results do not depend on the number. Where a thread would get
+            only a few slots, fewer are used. It may be set.
     """
 
     _template: Any
@@ -66,6 +71,20 @@ class FinanceVecEnv(NativeVecEnv):
         """The single environment that holds the parameters of all slots."""
         template: ParameterEnv = self._template
         return template
+
+    @property
+    def num_threads(self) -> int:
+        """Threads that a call may use; set it to an int of at least 1, or to `"auto"` for the usable cores."""
+        return self._slots.threads.count
+
+    @num_threads.setter
+    def num_threads(self, value: int | str) -> None:
+        self._slots.threads.count = check_num_threads(value)
+
+    def close(self) -> None:
+        """End the threads, and mark as closed."""
+        self._slots.threads.close()
+        super().close()
 
     def _seed(self, seed: VecSeed) -> None:
         """Seed the generator, and restart the samplers of the slots that were given a seed."""
@@ -128,7 +147,8 @@ class FinanceVecEnv(NativeVecEnv):
     def _checked_reset_infos(self, indices: NDArray[np.intp]) -> dict[str, Any]:
         infos = super()._checked_reset_infos(indices)
         if self._recorder is not None:
-            self._recorder.begin(infos, indices.tolist())
+            past = self._template._past_returns(self._slots, indices)
+            self._recorder.begin(infos, indices.tolist(), past=past)
         return infos
 
     @exclusive
@@ -136,7 +156,9 @@ class FinanceVecEnv(NativeVecEnv):
         """Take over a state; see `NativeVecEnv.set_state`. Pictures begin anew with it."""
         super().set_state(state)
         if self._recorder is not None:
-            self._recorder.restore(self, self.phase != Phase.NEW)
+            started = self.phase != Phase.NEW
+            past = self._template._past_returns(self._slots, np.flatnonzero(started))
+            self._recorder.restore(self, started, past)
 
     @exclusive
     def render(self) -> list[NDArray[np.uint8]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sekai.core import Env
 from sekai.core.states import (
@@ -90,6 +91,10 @@ class ParameterEnv(Env[Any, Any]):
         """
         return super().render() if self._recorder is None else self._recorder.frame(0, self)
 
+    def _past_returns(self, slots: Any, indices: NDArray[np.int64]) -> NDArray[np.float32] | None:
+        """Log returns into the current row of some slots, `(K, lookback, ...)`; None in a market without a past."""
+        return None
+
     def _apply_parameters(self, parameters: dict[str, Any]) -> None:
         """Prepare what the dynamics read; raise for values that do not go together, before anything changes."""
         raise NotImplementedError
@@ -144,7 +149,8 @@ class ParameterEnv(Env[Any, Any]):
         self._np_random = rng
         self._np_random_seed = None if rng is None else -1  # gymnasium's word for a seed that is not known
         if self._recorder is not None:
-            self._recorder.restore(self, np.array([own["live"].item() or self.get_attr("elapsed_steps") > 0]))
+            started = np.array([own["live"].item() or self.get_attr("elapsed_steps") > 0])
+            self._recorder.restore(self, started, self._past_returns(self._slots, np.flatnonzero(started)))
 
     def _kept_arrays(self) -> Arrays:
         return {name[1:]: np.array(getattr(self, name)) for name in self._kept}

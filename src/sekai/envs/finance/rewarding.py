@@ -8,7 +8,7 @@ state has changed.
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,20 +16,24 @@ from numpy.typing import NDArray
 
 from sekai.finance.rewards import LogReward, Outcome, Reward
 
-_COLUMNS = [field.name for field in fields(Outcome) if field.name not in ("dt", "capital")]
-
 
 class SlotRewards:
     """A reward, and what it remembers of the episodes of `num_slots` slots.
+
+    Args:
+        reward: what a step is worth.
+        num_slots: `N`.
+        reported: the columns of an `Outcome` that a kernel reports, and their rows in its report.
 
     Attributes:
         reward: as given.
         is_log: whether it is the log growth that the kernels write anyway, so that there is nothing to ask.
     """
 
-    def __init__(self, reward: Reward, num_slots: int) -> None:
+    def __init__(self, reward: Reward, num_slots: int, reported: Mapping[str, int]) -> None:
         self.reward = reward
         self.is_log = type(reward) is LogReward
+        self._reported = reported
         self._state = self._new_state(num_slots)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -43,12 +47,16 @@ class SlotRewards:
             for name, values in self._state.items():
                 values[slots] = fresh[name]
 
-    def compute(self, outcome: Outcome, moved: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def compute(
+        self, moved: NDArray[np.bool_], out: NDArray[np.float64], parameters: Mapping[str, Any], **others: NDArray[Any]
+    ) -> NDArray[np.float64]:
         """The rewards of a step, a new array `(N,)`, 0 where a slot has not moved.
 
         Args:
-            outcome: of all `N` slots; rows of those that have not moved are not read.
-            moved: bool `(N,)`.
+            moved: bool `(N,)`; rows of slots that have not are not read.
+            out: what the kernel reports, `(_, N)`.
+            parameters: of the environment, by name.
+            **others: the columns of an `Outcome` that are not in `out`, of all slots.
         """
         rewards = np.zeros(len(moved))
         count = int(np.count_nonzero(moved))
@@ -56,8 +64,10 @@ class SlotRewards:
             return rewards
         rows: Any = slice(None) if count == len(moved) else np.flatnonzero(moved)
         state = {name: values[rows].copy() for name, values in self._state.items()}
-        columns: dict[str, Any] = {name: _read_only(getattr(outcome, name)[rows]) for name in _COLUMNS}
-        paid = self._checked(self.reward.compute(state, replace(outcome, **columns)), count)
+        columns: dict[str, Any] = {name: out[row] for name, row in self._reported.items()} | others
+        columns = {name: _read_only(values[rows]) for name, values in columns.items()}
+        outcome = Outcome(**columns, dt=parameters["dt"], capital=parameters["capital"])
+        paid = self._checked(self.reward.compute(state, outcome), count)
         self._check_state(state, count)
         for name, values in self._state.items():
             values[rows] = state[name]

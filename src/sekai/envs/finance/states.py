@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sekai.core.states import Arrays, check_like, check_same, from_text, join, part_of, to_text
 from sekai.envs.finance.market import fingerprint
+from sekai.envs.finance.threads import Threads
 from sekai.finance.costs import CostModel, ProportionalCost, from_plain, to_plain
 from sekai.finance.rewards import Reward
 from sekai.finance.samplers import EpisodeSampler
@@ -29,6 +30,7 @@ class Slots(Protocol):
     """What the slots of every finance environment offer."""
 
     every: NDArray[np.int64]
+    threads: Threads
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays that make up the state, by name; not copies."""

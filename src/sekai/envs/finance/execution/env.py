@@ -92,6 +92,7 @@ class OptimalExecutionEnv(ParameterEnv):
             that `n_steps` and `total_time` also change how much time an episode under way has left.
     """
 
+    fresh_infos = True
     metadata = {"render_modes": RENDER_MODES, "render_fps": RENDER_FPS, "finite_horizon": True}  # noqa: RUF012  # gymnasium declares it so
     _picture = pictures.EXECUTION
 

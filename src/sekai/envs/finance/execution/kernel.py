@@ -97,6 +97,8 @@ def report(i: int, shares: float, price: float, params: Any, state: Any, clock: 
 
 @kernel
 def advance(
+    lo: int,
+    hi: int,
     actions: Any,
     frozen: Any,
     params: Any,
@@ -108,15 +110,21 @@ def advance(
     terminated: Any,
     observations: Any,
 ) -> None:
-    """Trade one slice in every slot that is not frozen; write `out`, `terminated` and `observations` of all of them.
+    """Trade one slice in the slots in `[lo, hi)` that are not frozen.
+
+    Writes `out`, `terminated` and `observations` of all in the range.
 
     Args:
+        lo, hi: the range, inside `[0, N]`; the arrays are those of all slots.
         actions: `(N, 1)`, fractions of what is left, in `[0, 1]`.
         frozen: bool `(N,)`, slots to leave as they are.
         shocks: float64 `(N,)`, standard normal.
     """
     steps = caps.shape[0]
-    for i in range(actions.shape[0]):
+    actions, frozen, shocks = actions[lo:hi], frozen[lo:hi], shocks[lo:hi]
+    state, clock, out = state[:, lo:hi], clock[:, lo:hi], out[:, lo:hi]
+    terminated, observations = terminated[lo:hi], observations[lo:hi]
+    for i in range(hi - lo):
         mid = state[MID, i]
         # a slot whose end the caller never learned of, interrupted in between, has nothing more to trade
         if frozen[i] or clock[ENDED, i] == 1:

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 from sekai.envs.finance.blocks import row_length
 from sekai.envs.finance.execution import kernel as xk
+from sekai.envs.finance.threads import Threads
+
+FEWEST = 16384  # slots a thread; see `threads`
 
 #: keys of the infos; their values are the rows of `out` after the reward, in this order
 INFO_KEYS = (
@@ -97,10 +100,12 @@ class ExecutionSlots:
         every: int64 `(N,)`, the indices of all slots.
         state, clock: see `execution.kernel`.
         row_length: see `blocks.row_length`.
+        threads: what a call runs on.
     """
 
     def __init__(self, num_slots: int, blocks: ParameterBlocks) -> None:
         self.every = np.arange(num_slots)
+        self.threads = Threads(num_slots, FEWEST)
         self.row_length = row_length(num_slots)
         self.state = np.repeat(blocks.first[:, None], self.row_length, axis=1)
         self.clock = np.zeros((xk.CLOCK_ROWS, self.row_length), np.int64)
@@ -135,9 +140,19 @@ class ExecutionSlots:
         observations: NDArray[np.float32],
     ) -> None:
         """Trade one slice in every slot that is not frozen; see `execution.kernel.advance`."""
-        xk.advance.compiled(
-            actions, frozen, blocks.params, blocks.caps, shocks, self.state, self.clock, out, terminated, observations
+        arrays = (
+            actions,
+            frozen,
+            blocks.params,
+            blocks.caps,
+            shocks,
+            self.state,
+            self.clock,
+            out,
+            terminated,
+            observations,
         )
+        self.threads.run(xk.advance.compiled, *arrays)
 
     def column(self, row: int) -> NDArray[np.float64]:
         """One row of `state`, a new array `(N,)`."""

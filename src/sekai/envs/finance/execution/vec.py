@@ -25,6 +25,8 @@ class OptimalExecutionVecEnv(FinanceVecEnv):
         num_envs: number of slots, `N`.
         initial_inventory, s0, sigma, total_time, n_steps, permanent_impact, temporary_impact, fixed_cost,
             risk_aversion, side, max_participation, volume, shock_clip, render_mode: as for `OptimalExecutionEnv`.
+        num_threads: threads that a call may use, an int of at least 1 or `"auto"` for the usable cores; see the
+            attribute.
         max_episode_steps: truncate episodes after so many steps as well.
         autoreset, autoreset_options: as for `SyncVecEnv`.
 
@@ -53,6 +55,7 @@ class OptimalExecutionVecEnv(FinanceVecEnv):
         volume: Any = None,
         shock_clip: float | None = None,
         render_mode: str | None = None,
+        num_threads: int | str = 1,
         max_episode_steps: int | None = None,
         autoreset: Any = True,
         autoreset_options: AutoresetOptions | None = None,
@@ -82,6 +85,7 @@ class OptimalExecutionVecEnv(FinanceVecEnv):
         )
         self._slots: ExecutionSlots = ExecutionSlots(self.num_envs, template._blocks)
         self._ready: NDArray[np.float32] | None = None  # the observations of the current state, until they are taken
+        self.num_threads = num_threads
 
     @property
     def template(self) -> OptimalExecutionEnv:

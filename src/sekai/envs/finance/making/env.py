@@ -68,6 +68,7 @@ class MarketMakingEnv(ParameterEnv):
         TypeError, ValueError: an argument that does not fit; the message names it.
     """
 
+    fresh_infos = True
     metadata = {"render_modes": RENDER_MODES, "render_fps": RENDER_FPS, "finite_horizon": True}  # noqa: RUF012  # gymnasium declares it so
     _picture = pictures.MAKING
 

@@ -105,6 +105,8 @@ def hold(i: int, over: bool, params: Any, state: Any, out: Any, flags: Any) -> N
 
 @kernel
 def advance(
+    lo: int,
+    hi: int,
     offsets: Any,
     frozen: Any,
     params: Any,
@@ -116,13 +118,17 @@ def advance(
     flags: Any,
     observations: Any,
 ) -> None:
-    """Step every slot that is not frozen; write `out`, `flags` and `observations` of all of them.
+    """Step the slots in `[lo, hi)` that are not frozen; write `out`, `flags` and `observations` of all in the range.
 
     Args:
+        lo, hi: the range, inside `[0, N]`; the arrays are those of all slots.
         frozen: bool `(N,)`, slots to leave as they are.
     """
     order, bound = params[ORDER], params[BOUND]
-    for i in range(offsets.shape[0]):
+    offsets, frozen, shocks, uniforms = offsets[lo:hi], frozen[lo:hi], shocks[lo:hi], uniforms[lo:hi]
+    state, clock, out = state[:, lo:hi], clock[lo:hi], out[:, lo:hi]
+    flags, observations = flags[:, lo:hi], observations[lo:hi]
+    for i in range(hi - lo):
         # a slot whose end the caller never learned of, interrupted in between, has no step left
         over = clock[i] >= params[STEPS]
         if frozen[i] or over:

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from sekai.envs.finance.blocks import row_length
 from sekai.envs.finance.making import kernel as mk
+from sekai.envs.finance.threads import Threads
 
+FEWEST = 16384  # slots a thread; see `threads`
 LARGEST_SHOCK = 64.0  # standard deviations: no generator draws a normal number that large
 LARGEST = 1e300  # of money: sums of a few such numbers are still finite
 
@@ -63,10 +65,12 @@ class MarketMakingSlots:
         every: int64 `(N,)`, the indices of all slots.
         state, clock: see `making.kernel`.
         shocks, uniforms: the draws of a call, see `making.kernel`.
+        threads: what a call runs on.
     """
 
     def __init__(self, num_slots: int) -> None:
         self.every = np.arange(num_slots)
+        self.threads = Threads(num_slots, FEWEST)
         self.state = np.zeros((mk.STATE_ROWS, row_length(num_slots)))
         self.clock = np.zeros(num_slots, np.int64)
         self.shocks = np.empty(num_slots)
@@ -107,9 +111,8 @@ class MarketMakingSlots:
         observations = np.empty((num_slots, 2), np.float32)
         rng.standard_normal(out=self.shocks)
         rng.random(out=self.uniforms)
-        mk.advance.compiled(
-            offsets, frozen, block, self.shocks, self.uniforms, self.state, self.clock, out, flags, observations
-        )
+        arrays = offsets, frozen, block, self.shocks, self.uniforms, self.state, self.clock, out, flags, observations
+        self.threads.run(mk.advance.compiled, *arrays)
         return out[:, :num_slots], flags, observations
 
     def column(self, row: int) -> NDArray[np.float64]:

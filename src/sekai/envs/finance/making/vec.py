@@ -25,6 +25,8 @@ class MarketMakingVecEnv(FinanceVecEnv):
         num_envs: number of slots, `N`.
         s0, sigma, total_time, n_steps, fill_intensity, fill_decay, fill_model, risk_aversion, max_inventory,
             order_size, max_offset, terminal_penalty, shock_clip, render_mode: as for `MarketMakingEnv`.
+        num_threads: threads that a call may use, an int of at least 1 or `"auto"` for the usable cores; see the
+            attribute.
         max_episode_steps: truncate episodes after so many steps as well.
         autoreset, autoreset_options: as for `SyncVecEnv`.
 
@@ -54,6 +56,7 @@ class MarketMakingVecEnv(FinanceVecEnv):
         terminal_penalty: float = 0.0,
         shock_clip: float | None = None,
         render_mode: str | None = None,
+        num_threads: int | str = 1,
         max_episode_steps: int | None = None,
         autoreset: Any = True,
         autoreset_options: AutoresetOptions | None = None,
@@ -83,6 +86,7 @@ class MarketMakingVecEnv(FinanceVecEnv):
         )
         self._slots: MarketMakingSlots = MarketMakingSlots(self.num_envs)
         self._ready: NDArray[np.float32] | None = None  # the observations of the current state, until they are taken
+        self.num_threads = num_threads
 
     @property
     def template(self) -> MarketMakingEnv:

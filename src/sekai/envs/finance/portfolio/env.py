@@ -68,7 +68,8 @@ class PortfolioEnv(ParameterEnv):
         lookback: rows of returns in the observation, at least 1.
         transaction_cost: shorthand for a proportional `cost_model`; by default 1e-3 of the value traded.
         cost_model: a rate below 1, one for each asset, or a `CostModel` of `sekai.finance`, such as
-            `ProportionalCost(5e-4) + FixedCost(1e-6)`.
+            `ProportionalCost(5e-4) + FixedCost(1e-6)`. A fee is owed by each asset that is more than 2.5e-7 of the
+            equity away from its target, before the trade or once the costs are paid.
         allow_short: whether assets can be sold short, see Action.
         mu: drift of the simulated prices, per year; by default 0.06. One number, or one for each asset.
         sigma: their volatility, per square root of a year; by default from 0.15 to 0.35 in equal steps.
@@ -90,6 +91,7 @@ class PortfolioEnv(ParameterEnv):
             read-only.
     """
 
+    fresh_infos = True
     metadata = {"render_modes": RENDER_MODES, "render_fps": RENDER_FPS}  # noqa: RUF012  # gymnasium declares it so
     _picture = pictures.PORTFOLIO
     _kept = ("_live", "_first_row")
@@ -166,6 +168,7 @@ class PortfolioEnv(ParameterEnv):
         self._frozen = np.zeros(1, bool)
         self._action = np.zeros((1, size), np.float32)
         self._low = low
+        self._action_shape = self.action_space.shape  # in a step, a property costs
         self._out = np.zeros((pk.OUT_ROWS, 1))
         self._flags = np.zeros((2, 1), bool)
 
@@ -184,6 +187,9 @@ class PortfolioEnv(ParameterEnv):
         )
         given = self._model is not None
         self._blocks = parameter_blocks(parameters, self._n_assets, self._allow_short, given=given)
+
+    def _past_returns(self, slots: PortfolioSlots, indices: NDArray[np.int64]) -> NDArray[np.float32]:
+        return slots.past_returns(indices)
 
     # ---- arguments that are only read -----------------------------------------------------------
 
@@ -308,7 +314,7 @@ class PortfolioEnv(ParameterEnv):
             "asset_returns": np.zeros(self._n_assets),
         }
         if self._recorder is not None:
-            self._recorder.begin(info)
+            self._recorder.begin(info, past=self._past_returns(slots, only))
         return ResetResult({name: rows[0] for name, rows in seen.items()}, info)
 
     def step(self, action: Any) -> StepResult:
@@ -355,7 +361,7 @@ class PortfolioEnv(ParameterEnv):
                 given = np.asarray(action) if not has_masked_entries(action) else np.empty(0)
             except (ValueError, TypeError):
                 given = np.empty(0)
-        if given.shape == self.action_space.shape and given.dtype.kind in "fiu":
+        if given.shape == self._action_shape and given.dtype.kind in "fiu":
             if given.dtype != np.float32:
                 with np.errstate(over="ignore"):
                     given = given.astype(np.float32)

@@ -158,66 +158,93 @@ def trade(held: Any, targets: Any, rates: Any, turnover: Any, cost: Any) -> None
 
 
 @kernel
+def solve(slot: int, held: Any, targets: Any, assets: Any, scale: float, fees: float, left: float) -> float:
+    """The largest `m <= left` with `m = 1 - fees - sum r_j x_j + k_j sqrt(E) x_j^(3/2)`, `x = |m w - h|`, of one slot.
+
+    The right side less the left is concave in `m` and, at `left`, not above 0. So Newton's method comes down from there
+    to the root, or short of it, and where that side no longer falls in `m`, or `m` is not above 0, there is none.
+
+    Args:
+        slot: column of the weights.
+        held, targets, assets: as for `trade_all`.
+        scale: `sqrt(E)`.
+        fees: sum of those that are owed, as a fraction of `E`.
+        left: where to begin.
+
+    Returns:
+        `m`, or 0 where there is no such root above 0.
+    """
+    while left > 0.0:  # about six turns
+        above = left - 1.0 + fees
+        slope = 1.0
+        for j in range(assets.shape[1]):
+            away = left * targets[j, slot] - held[j, slot]
+            size = abs(away)
+            root = assets[IMPACT, j] * scale * math.sqrt(size)
+            above += (assets[RATE, j] + root) * size
+            slope += (targets[j, slot] if away > 0.0 else -targets[j, slot]) * (assets[RATE, j] + 1.5 * root)
+        if above <= 0.0:
+            return left
+        if not slope > 0.0:
+            return 0.0
+        lower = left - above / slope
+        if not lower < left:
+            return left
+        left = lower
+    return 0.0
+
+
+@kernel
 def trade_all(equities: Any, held: Any, targets: Any, assets: Any, turnover: Any, cost: Any) -> None:
     """`trade` for costs with fees and impact: `m = 1 - sum c_j(|m w_j - h_j|)`, `c_j(x) = fee_j + r_j x + k_j x^(3/2)`.
 
     Fees and impact are in units of the equity at the start; of an equity `E` they are `fee / E` and `impact sqrt(E)`.
-    An asset that is neither held nor wanted pays no fee, every other one does, unless all weights are within
-    `NO_TRADE` of their targets: then nothing is traded and the targets become the weights held. The right side less
-    the left is concave in `m`, so that Newton's method from 1 comes down to the root.
+
+    An asset pays its fee if it is further than `NO_TRADE` from its target, before the trade (`|w_j - h_j|`) or after it
+    (`|m w_j - h_j|`): what others cost leaves less of every weight, so an asset that was on target may have to follow.
+    More fees leave less, and who followed then still does, so fees are added until nobody else owes one. Where all
+    weights are within `NO_TRADE` of their targets, nothing is traded and the targets become the weights held.
+
+    Who cannot reach the targets with equity left closes what is held, whatever the targets, and pays what that costs.
 
     Args:
-        equities: `E`, `(N,)`.
+        equities: `E`, `(N,)`; nothing is traded where it is not above 0, in slots whose episode is over.
         held, targets, turnover, cost: as for `trade`.
         assets: see the module.
     """
     n = assets.shape[1]
+    owes = np.empty(n, np.bool_)
     for i in range(equities.shape[0]):
         equity = equities[i]
-        moves = False
-        fees = 0.0
-        leaving = 0.0
-        for j in range(n):
-            moves |= abs(targets[j, i] - held[j, i]) > NO_TRADE
-            if targets[j, i] != 0.0 or held[j, i] != 0.0:
-                fees += assets[FEE, j] / equity
-            if held[j, i] != 0.0:
-                leaving += assets[FEE, j] / equity
         turnover[i] = 0.0
         cost[i] = 0.0
-        if not moves:
+        owes[:] = False
+        scale = math.sqrt(max(equity, 0.0))
+        fees, left = 0.0, 1.0
+        trades, added = False, equity > 0.0
+        while added and left > 0.0:
+            added = False
+            for j in range(n):
+                if not owes[j] and abs(left * targets[j, i] - held[j, i]) > NO_TRADE:
+                    owes[j] = added = trades = True
+                    fees += assets[FEE, j] / equity
+            if added:
+                left = solve(i, held, targets, assets, scale, fees, left)
+        if not trades:
             for j in range(n + 1):
                 targets[j, i] = held[j, i]
             continue
-        scale = math.sqrt(equity)
-        left = 1.0
-        for _ in range(100):  # about six are needed
-            above = left - 1.0 + fees
-            slope = 1.0
-            for j in range(n):
-                away = left * targets[j, i] - held[j, i]
-                size = abs(away)
-                root = assets[IMPACT, j] * scale * math.sqrt(size)
-                above += (assets[RATE, j] + root) * size
-                side = targets[j, i] if away > 0.0 else -targets[j, i]
-                slope += side * (assets[RATE, j] + 1.5 * root)
-            lower = left - above / slope if slope > 0.0 else 0.0
-            if not lower < left:
-                break
-            left = lower
-            if left <= 0.0:
-                break
         if left <= 0.0:
-            left = 0.0
-            fees = leaving
             for j in range(n):
                 targets[j, i] = 0.0
+                owes[j] = abs(held[j, i]) > NO_TRADE
             targets[n, i] = 1.0
-        cost[i] = fees
         for j in range(n):
             size = abs(left * targets[j, i] - held[j, i])
             turnover[i] += size
             cost[i] += (assets[RATE, j] + assets[IMPACT, j] * scale * math.sqrt(size)) * size
+            if owes[j]:
+                cost[i] += assets[FEE, j] / equity
 
 
 @kernel
@@ -242,12 +269,13 @@ def hold(equities: Any, cost: Any, growth: Any, targets: Any, new_equities: Any)
 
 
 @kernel
-def take_over(moves: Any, equities: Any, weights: Any, values: Any, out: Any) -> None:
+def take_over(
+    moves: Any, equities: Any, weights: Any, values: Any, reward: Any, new_equities: Any, turnover: Any, cost: Any
+) -> None:
     """Make the new equities and values the state of the slots that move, and the report of all slots.
 
     The values become weights.
     """
-    reward, new_equities, turnover, cost = out[REWARD], out[OUT_EQUITY], out[TURNOVER], out[COST]
     for j in range(weights.shape[0]):
         weight, value = weights[j], values[j]
         for i in range(equities.shape[0]):
@@ -287,20 +315,23 @@ def correlate(shocks: Any, params: Any, assets: Any) -> None:
 
 
 @kernel
-def simulate(shocks: Any, frozen: Any, clock: Any, params: Any, assets: Any) -> int:
-    """Turn the shocks of a step `(N, n)` into log returns, in place, 0 where a slot does not move.
+def simulate(lo: int, hi: int, shocks: Any, frozen: Any, clock: Any, params: Any, assets: Any) -> int:
+    """Turn the shocks of a step `(N, n)` into log returns in the slots of `[lo, hi)`, in place.
+
+    They become 0 where a slot does not move.
 
     Returns:
         -1, or the first slot with a log return beyond `STEEPEST`.
     """
+    shocks, frozen, rows, last_rows = shocks[lo:hi], frozen[lo:hi], clock[ROW, lo:hi], clock[LAST_ROW, lo:hi]
     correlate(shocks, params, assets)
-    for i in range(shocks.shape[0]):
-        moves = not frozen[i] and clock[ROW, i] < clock[LAST_ROW, i]
+    for i in range(hi - lo):
+        moves = not frozen[i] and rows[i] < last_rows[i]
         for j in range(shocks.shape[1]):
             if not moves:
                 shocks[i, j] = 0.0
             elif abs(shocks[i, j]) > STEEPEST:
-                return i
+                return lo + i
     return -1
 
 
@@ -326,10 +357,11 @@ def keep_returns(returns: Any, slot: int, head: int, lookback: int, log_returns:
 
 
 @kernel
-def turn(log_returns: Any, moves: Any, returns: Any, clock: Any, lookback: int) -> None:
-    """Write the newest log returns `(N, n)` into the rings of the slots that move."""
-    for i in range(moves.shape[0]):
-        if moves[i]:
+def turn(lo: int, log_returns: Any, moves: Any, returns: Any, clock: Any, lookback: int) -> None:
+    """Write the newest log returns `(N, n)` into the rings of the slots that move, of which `moves[0]` is `lo`."""
+    for k in range(moves.shape[0]):
+        if moves[k]:
+            i = lo + k
             head = clock[HEAD, i] + 1
             if head == 2 * lookback:
                 head = 0
@@ -360,6 +392,8 @@ def observe(
 
 @kernel
 def advance(
+    lo: int,
+    hi: int,
     every: Any,
     actions: Any,
     frozen: Any,
@@ -379,44 +413,64 @@ def advance(
     seen_returns: Any,
     seen_weights: Any,
 ) -> None:
-    """Step every slot that is not frozen; write what it reports and observes, of all slots.
+    """Step the slots in `[lo, hi)` that are not frozen; write what they report and observe, of all in the range.
+
+    A part of the slots is stepped in copies of their columns: only whole rows are contiguous.
 
     Args:
+        lo, hi: the range, inside `[0, N]`; the arrays are those of all slots.
         every: int64 `(N,)`, 0 to `N - 1`.
         actions: float32 `(N, n + 1)`, or `(N, n)` with short sales, inside the action space.
         frozen: bool `(N,)`, slots to leave as they are.
         log_returns: float64 `(N, n)`, of this step, from `simulate`; no rows for a history.
         factors: their exponentials.
     """
-    slots = frozen.shape[0]
+    count, n = hi - lo, assets.shape[1]
     simulated = log_returns.shape[0] > 0
+    whole = count == frozen.shape[0]
+    held = weights if whole else weights[:, lo:hi].copy()
+    targets = out_weights if whole else np.empty((n + 1, count))
+    growth = asset_returns if whole else np.empty((n, count))
+    equity, new_equity, rows, last_rows = (
+        equities[lo:hi],
+        out[OUT_EQUITY, lo:hi],
+        clock[ROW, lo:hi],
+        clock[LAST_ROW, lo:hi],
+    )
+    reward, turnover, cost = out[REWARD, lo:hi], out[TURNOVER, lo:hi], out[COST, lo:hi]
     # a slot whose end the caller never learned of, cut short in between, has no row or no equity to go on with
-    moves = np.empty(slots, np.bool_)
-    for i in range(slots):
-        moves[i] = not frozen[i] and clock[ROW, i] < clock[LAST_ROW, i] and equities[i] > params[RUIN]
+    moves = np.empty(count, np.bool_)
+    for i in range(count):
+        moves[i] = not frozen[lo + i] and rows[i] < last_rows[i] and equity[i] > params[RUIN]
     if simulated:
-        for i in range(slots):
-            for j in range(asset_returns.shape[0]):
-                asset_returns[j, i] = factors[i, j] if moves[i] else 1.0
+        factor = factors[lo:hi]
+        for i in range(count):
+            for j in range(n):
+                growth[j, i] = factor[i, j] if moves[i] else 1.0
     else:
-        look_up(prices, moves, clock[ROW], asset_returns)
+        look_up(prices, moves, rows, growth)
 
-    aim(actions, params[SHORT] != 0.0, out_weights)
+    aim(actions[lo:hi], params[SHORT] != 0.0, targets)
     if params[PROPORTIONAL] != 0.0:
-        trade(weights, out_weights, assets[RATE], out[TURNOVER], out[COST])
+        trade(held, targets, assets[RATE], turnover, cost)
     else:
-        trade_all(equities, weights, out_weights, assets, out[TURNOVER], out[COST])
-    hold(equities, out[COST], asset_returns, out_weights, out[OUT_EQUITY])
-    take_over(moves, equities, weights, out_weights, out)
-    for i in range(slots):
-        clock[ROW, i] += moves[i]
-        flags[0, i] = equities[i] <= params[RUIN]
-        flags[1, i] = clock[ROW, i] >= clock[LAST_ROW, i]
-        out[VALUE, i] = params[CAPITAL] * equities[i]
-        out[OUT_DT, i] = params[DT]
+        trade_all(equity, held, targets, assets, turnover, cost)
+    hold(equity, cost, growth, targets, new_equity)
+    take_over(moves, equity, held, targets, reward, new_equity, turnover, cost)
+    if not whole:
+        weights[:, lo:hi] = held
+        out_weights[:, lo:hi] = targets
+        asset_returns[:, lo:hi] = growth
+    value, dts, terminated, truncated = out[VALUE, lo:hi], out[OUT_DT, lo:hi], flags[0, lo:hi], flags[1, lo:hi]
+    for i in range(count):
+        rows[i] += moves[i]
+        terminated[i] = equity[i] <= params[RUIN]
+        truncated[i] = rows[i] >= last_rows[i]
+        value[i] = params[CAPITAL] * equity[i]
+        dts[i] = params[DT]
     if simulated:
-        turn(log_returns, moves, returns, clock, seen_returns.shape[1])
-    observe(every, returns, weights, clock, simulated, seen_returns, seen_weights)
+        turn(lo, log_returns, moves, returns, clock, seen_returns.shape[1])
+    observe(every[lo:hi], returns, weights, clock, simulated, seen_returns, seen_weights)
 
 
 @kernel

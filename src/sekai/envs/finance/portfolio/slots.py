@@ -12,12 +12,17 @@ from numpy.typing import NDArray
 from sekai.envs.finance.market import Market
 from sekai.envs.finance.portfolio import kernel as pk
 from sekai.envs.finance.rewarding import SlotRewards
+from sekai.envs.finance.threads import Threads
 from sekai.envs.finance.windows import check_clock
 from sekai.finance.assets import factor, spread
 from sekai.finance.data import MarketData
 from sekai.finance.models import PriceModel
-from sekai.finance.rewards import Outcome, Reward
+from sekai.finance.rewards import Reward
 
+FEWEST = 2048  # slots a thread; see `threads`
+
+#: columns of an `Outcome` in the report of the kernel
+REPORTED = {"equity": pk.OUT_EQUITY, "log_growth": pk.REWARD, "cost": pk.COST, "turnover": pk.TURNOVER}
 #: params and assets, see `portfolio.kernel`
 Blocks = tuple[NDArray[np.float64], NDArray[np.float64]]
 
@@ -76,6 +81,7 @@ class PortfolioSlots:
         every: int64 `(N,)`, the indices of all slots.
         equity, weights, clock, prices, returns: see `portfolio.kernel`.
         simulated: whether there is no history.
+        threads: what a call runs on.
         shape: `(L, n)`.
         rewards: the reward, and what it remembers.
     """
@@ -94,14 +100,15 @@ class PortfolioSlots:
         self.simulated = data is None
         self.shape = lookback, n_assets
         self.every = np.arange(num_slots)
+        self.threads = Threads(num_slots, FEWEST)
         self.timestamps = None if data is None else data.timestamps
         self.equity = np.zeros(num_slots)
         self.weights = np.zeros((n_assets + 1, num_slots))
         self.clock = np.zeros((pk.CLOCK_ROWS, num_slots), np.int64)
-        self.rewards = SlotRewards(reward, num_slots)
+        self.rewards = SlotRewards(reward, num_slots, REPORTED)
         self._market = None if model is None else Market(model, num_slots)
-        # shocks of a step, overwritten by the next
-        self._draws = np.empty((num_slots if data is None else 0, n_assets))
+        # shocks of a step and the growth of the prices, overwritten by the next
+        self._draws, self._factors = np.empty((2, num_slots if data is None else 0, n_assets))
         if data is None:
             self.prices = np.empty(0)
             self.returns = np.zeros(num_slots * 2 * lookback * n_assets, np.float32)
@@ -144,16 +151,21 @@ class PortfolioSlots:
             shocks = self._market.begin(rng, indices, self.shape[0], float(blocks[0][pk.DT]))
             steep = (np.abs(shocks) > pk.STEEPEST).any(axis=(1, 2))
             if steep.any():
-                self._market.undo()
-                raise FloatingPointError(
-                    f"A simulated price of sub-env {indices[steep.argmax()]} left the range of floats in one step; "
-                    "look at the parameters of the model."
-                )
+                raise self.refused(indices[steep.argmax()])
         head = int(self.clock[pk.HEAD, running.argmax()]) if running.any() else 0
         pk.begin_simulated.compiled(
             indices, shocks, head, self.episode_length, *blocks, self.returns, self.equity, self.weights, self.clock
         )
         self.rewards.begin(indices)
+
+    def refused(self, slot: int) -> FloatingPointError:
+        """The error for a simulated price that became 0 or infinite; what was drawn for it is taken back."""
+        if self._market is not None:
+            self._market.undo()
+        return FloatingPointError(
+            f"A simulated price of sub-env {slot} left the range of floats in one step; lower mu or sigma, or set "
+            "shock_clip; or look at the parameters of the model."
+        )
 
     def new_observations(self) -> dict[str, NDArray[np.float32]]:
         """Memory for the observations of all slots."""
@@ -168,6 +180,13 @@ class PortfolioSlots:
         pk.observe.compiled(
             indices, self.returns, self.weights, self.clock, self.simulated, out["returns"], out["weights"]
         )
+
+    def past_returns(self, indices: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Log returns into the current row of some slots, oldest first, a new array `(K, lookback, n)`."""
+        seen = self.new_observations()
+        self.observe(indices, seen)
+        past: NDArray[np.float32] = seen["returns"][indices]
+        return past
 
     def advance(
         self,
@@ -193,28 +212,22 @@ class PortfolioSlots:
         n, n_assets = len(self.every), self.shape[1]
         weights, asset_returns = np.empty((n_assets + 1, n)), np.empty((n_assets, n))
         seen = self.new_observations()
-        log_returns = factors = shocks = self._draws
+        log_returns = self._draws
         if self.simulated:
             if self._market is None:
-                rng.standard_normal(out=shocks)
+                rng.standard_normal(out=log_returns)
             else:
-                log_returns = shocks = self._market.advance(rng, ~frozen, float(blocks[0][pk.DT]))
-            bad = pk.simulate.compiled(shocks, frozen, self.clock, *blocks)
+                log_returns = self._market.advance(rng, ~frozen, float(blocks[0][pk.DT]))
+            bad = self._simulate(log_returns, frozen, blocks)
             if bad >= 0:
-                if self._market is not None:
-                    self._market.undo()
-                raise FloatingPointError(
-                    f"A simulated price of sub-env {bad} left the range of floats in one step; lower mu or sigma, or "
-                    "set shock_clip; or look at the parameters of the model."
-                )
-            factors = np.exp(log_returns)  # here, since it runs in wide words, and that of a kernel does not
-        pk.advance.compiled(
+                raise self.refused(bad)
+        arguments = (
             self.every,
             actions,
             frozen,
             *blocks,
             log_returns,
-            factors,
+            self._factors,
             self.prices,
             self.returns,
             self.equity,
@@ -227,7 +240,31 @@ class PortfolioSlots:
             seen["returns"],
             seen["weights"],
         )
+        if len(self.threads.ranges) == 1:  # without the detour, which costs a single slot a twentieth of its step
+            pk.advance.compiled(0, n, *arguments)
+        else:
+            self.threads.run(pk.advance.compiled, *arguments)
         return weights.T, asset_returns.T, seen
+
+    def _simulate(self, shocks: NDArray[np.float64], frozen: NDArray[np.bool_], blocks: Blocks) -> int:
+        """`portfolio.kernel.simulate`, and the exponentials of the log returns where no slot is refused.
+
+        They are here, since they run in wide words, and those of a kernel do not.
+        """
+        clock, factors = self.clock, self._factors
+        if len(self.threads.ranges) == 1:  # what the next lines do, in half the time of a single slot
+            bad: int = pk.simulate.compiled(0, len(shocks), shocks, frozen, clock, *blocks)
+            if bad < 0:
+                np.exp(shocks, factors)
+            return bad
+
+        def simulate(lo: int, hi: int) -> int:
+            bad: int = pk.simulate.compiled(lo, hi, shocks, frozen, clock, *blocks)
+            if bad < 0:
+                np.exp(shocks[lo:hi], factors[lo:hi])
+            return bad
+
+        return self.threads.first(simulate)
 
     def before(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Equity and row of each slot, for `reward` after the step."""
@@ -250,18 +287,10 @@ class PortfolioSlots:
             parameters: by name.
         """
         equity, row = before
-        outcome = Outcome(
-            equity_before=equity,
-            equity=out[pk.OUT_EQUITY],
-            log_growth=out[pk.REWARD],
-            cost=out[pk.COST],
-            turnover=out[pk.TURNOVER],
-            weights=weights,
-            terminated=terminated,
-            dt=parameters["dt"],
-            capital=parameters["capital"],
+        moved = self.clock[pk.ROW] != row
+        return self.rewards.compute(
+            moved, out, parameters, equity_before=equity, weights=weights, terminated=terminated
         )
-        return self.rewards.compute(outcome, self.clock[pk.ROW] != row)
 
     @property
     def timestamp(self) -> NDArray[Any]:

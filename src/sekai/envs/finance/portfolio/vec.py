@@ -28,6 +28,8 @@ class PortfolioVecEnv(FinanceVecEnv):
         prices, data, n_assets, episode_length, lookback, transaction_cost, cost_model, allow_short, mu, sigma, corr,
             dt, model, reward, sampler, capital, shock_clip, ruin_fraction, render_mode: as for `PortfolioEnv`. Every
             slot gets `sampler.spawn()`.
+        num_threads: threads that a call may use, an int of at least 1 or `"auto"` for the usable cores; see the
+            attribute.
         max_episode_steps: truncate episodes after so many steps as well.
         autoreset, autoreset_options: as for `SyncVecEnv`.
 
@@ -63,6 +65,7 @@ class PortfolioVecEnv(FinanceVecEnv):
         shock_clip: float | None = None,
         ruin_fraction: float = 0.0,
         render_mode: str | None = None,
+        num_threads: int | str = 1,
         max_episode_steps: int | None = None,
         autoreset: Any = True,
         autoreset_options: AutoresetOptions | None = None,
@@ -105,6 +108,7 @@ class PortfolioVecEnv(FinanceVecEnv):
             template.reward,
         )
         self._ready: dict[str, NDArray[np.float32]] | None = None  # observations of the current state, until taken
+        self.num_threads = num_threads
 
     @property
     def template(self) -> PortfolioEnv:

@@ -97,6 +97,7 @@ class TradingEnv(ParameterEnv):
         lookback, episode_length, prices, data, model, reward, transaction_cost, execution: as given; read-only.
     """
 
+    fresh_infos = True
     metadata = {"render_modes": RENDER_MODES, "render_fps": RENDER_FPS}  # noqa: RUF012  # gymnasium declares it so
     _picture = pictures.TRADING
     _kept = ("_live", "_first_row")
@@ -195,6 +196,9 @@ class TradingEnv(ParameterEnv):
         mu, sigma, clip = (parameters[name] for name in ("mu", "sigma", "shock_clip"))
         check_unused(self._model, mu=mu != MU, sigma=sigma != SIGMA, shock_clip=clip is not None)
         self._block = parameter_block(parameters, given=self._model is not None, execution=self._execution)
+
+    def _past_returns(self, slots: TradingSlots, indices: NDArray[np.int64]) -> NDArray[np.float32]:
+        return slots.past_returns(indices)
 
     # ---- arguments that are only read -----------------------------------------------------------
 
@@ -319,7 +323,7 @@ class TradingEnv(ParameterEnv):
             "carry": 0.0,
         }
         if self._recorder is not None:
-            self._recorder.begin(info)
+            self._recorder.begin(info, past=self._past_returns(slots, only))
         return ResetResult(observation[0], info)
 
     def step(self, action: Any) -> StepResult:
@@ -336,23 +340,7 @@ class TradingEnv(ParameterEnv):
         shocks = slots.draw(self.rng, self._frozen, self._block)
         observation = np.empty((1, self._lookback + 1), np.float32)
         before = None if slots.rewards.is_log else slots.before()
-        bad = tk.advance.compiled(
-            slots.every,
-            self._action,
-            self._frozen,
-            self._block,
-            shocks,
-            slots.prices,
-            slots.opens,
-            slots.returns,
-            slots.state,
-            slots.clock,
-            self._out,
-            self._flags,
-            observation,
-        )
-        if bad >= 0:
-            raise slots.refused(bad)
+        slots.advance(self._action, self._frozen, self._block, shocks, self._out, self._flags, observation)
         (reward,), (equity,), (position,), (price,), (asset_return,), (cost,), (turnover,), (carry,), (dt,) = (
             self._out.tolist()
         )

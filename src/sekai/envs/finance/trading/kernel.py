@@ -107,18 +107,16 @@ def trade_to(equity: float, value: float, target: float, rate: float, fee: float
     sign = 1.0 if gap > 0.0 else -1.0
     pull = target * sign
     size = abs(gap) / (1.0 + pull * rate)
-    solved = True
-    for _ in range(100):  # about six are needed
+    while True:  # about six turns, each nearer to the root than the one before, until rounding hides the way
         root = math.sqrt(size)
         slope = 1.0 + pull * (rate + 1.5 * impact * root)
         solved = slope > 0.0
         if not solved:
             break
-        step = (size + pull * (rate + impact * root) * size - abs(gap)) / slope
-        size -= step
-        if abs(step) <= 1e-16 * size or size <= 0.0:
+        nearer = size - (size + pull * (rate + impact * root) * size - abs(gap)) / slope
+        if not (nearer < size if pull > 0.0 else nearer > size):
             break
-    size = max(size, 0.0)
+        size = nearer
     cost = fee + (rate + impact * math.sqrt(size)) * size
     if not solved or equity - cost <= 0.0:
         size = abs(value)
@@ -187,7 +185,36 @@ def observe(indices: Any, returns: Any, state: Any, clock: Any, simulated: bool,
 
 
 @kernel
-def advance(
+def next_prices(
+    lo: int, hi: int, frozen: Any, params: Any, shocks: Any, prices: Any, state: Any, clock: Any, out: Any
+) -> int:
+    """Write the prices after the step of the slots in `[lo, hi)` into `out`, and simulated log returns.
+
+    Returns:
+        -1, or the first slot whose simulated price leaves the range of floats.
+    """
+    simulated = shocks.shape[0] > 0
+    frozen, shocks = frozen[lo:hi], shocks[lo:hi]
+    state, clock, out = state[:, lo:hi], clock[:, lo:hi], out[:, lo:hi]
+    for i in range(hi - lo):
+        price = state[PRICE, i]
+        if not frozen[i] and clock[ROW, i] < clock[LAST_ROW, i] and state[EQUITY, i] > params[RUIN]:
+            if simulated:
+                growth = log_return(shocks[i], params)
+                price *= math.exp(growth)
+                if not (price > 0.0 and price < math.inf):
+                    return lo + i
+                out[ASSET_RETURN, i] = growth  # kept here for `move`
+            else:
+                price = prices[clock[ROW, i] + 1]
+        out[OUT_PRICE, i] = price
+    return -1
+
+
+@kernel
+def move(
+    lo: int,
+    hi: int,
     every: Any,
     actions: Any,
     frozen: Any,
@@ -201,37 +228,23 @@ def advance(
     out: Any,
     flags: Any,
     observations: Any,
-) -> int:
-    """Step every slot that is not frozen; write `out`, `flags` and `observations` of all of them.
+) -> None:
+    """Step the slots in `[lo, hi)`, to the prices that `next_prices` wrote; see `advance`.
 
     Args:
-        every: int64 `(N,)`, 0 to `N - 1`.
-        actions: int64 `(N,)`, places in the target exposures, inside their range.
-        frozen: bool `(N,)`, slots to leave as they are.
-        shocks: float64 `(N,)`, see `log_return`; empty for a history.
-
-    Returns:
-        -1, or the first slot whose simulated price left the range of floats; then nothing has moved.
+        lo, hi: the range, inside `[0, N]`; the arrays are those of all slots.
     """
     slots = actions.shape[0]
     lookback = observations.shape[1] - 1
     simulated = shocks.shape[0] > 0
     proportional = params[FEE] == 0.0 and params[IMPACT] == 0.0
+    if simulated:
+        prices, returns = prices[lo:], returns[lo * 2 * lookback : hi * 2 * lookback]
+    every, actions, frozen = every[: hi - lo], actions[lo:hi], frozen[lo:hi]
+    state, clock, out = state[:, lo:hi], clock[:, lo:hi], out[:, lo:hi]
+    flags, observations = flags[:, lo:hi], observations[lo:hi]
 
-    for i in range(slots):
-        price = state[PRICE, i]
-        if not frozen[i] and clock[ROW, i] < clock[LAST_ROW, i] and state[EQUITY, i] > params[RUIN]:
-            if simulated:
-                growth = log_return(shocks[i], params)
-                price *= math.exp(growth)
-                if not (price > 0.0 and price < math.inf):
-                    return i
-                out[ASSET_RETURN, i] = growth  # kept here for the second pass
-            else:
-                price = prices[clock[ROW, i] + 1]
-        out[OUT_PRICE, i] = price
-
-    for i in range(slots):
+    for i in range(hi - lo):
         row = clock[ROW, i]
         head = clock[HEAD, i]
         out[OUT_DT, i] = params[DT]
@@ -322,10 +335,46 @@ def advance(
         flags[1, i] = row >= clock[LAST_ROW, i]
 
     # in a loop of its own: between the other lines the call costs three times as much
-    for i in range(slots):
+    for i in range(hi - lo):
         if out[REWARD, i] != 0.0:
             out[REWARD, i] = math.log(out[REWARD, i])
     observe(every, returns, state, clock, simulated, observations)
+
+
+@kernel
+def advance(
+    every: Any,
+    actions: Any,
+    frozen: Any,
+    params: Any,
+    shocks: Any,
+    prices: Any,
+    opens: Any,
+    returns: Any,
+    state: Any,
+    clock: Any,
+    out: Any,
+    flags: Any,
+    observations: Any,
+) -> int:
+    """Step every slot that is not frozen; write `out`, `flags` and `observations` of all of them.
+
+    Args:
+        every: int64 `(N,)`, 0 to `N - 1`.
+        actions: int64 `(N,)`, places in the target exposures, inside their range.
+        frozen: bool `(N,)`, slots to leave as they are.
+        shocks: float64 `(N,)`, see `log_return`; empty for a history.
+
+    Returns:
+        -1, or the first slot whose simulated price left the range of floats; then nothing has moved.
+    """
+    slots = actions.shape[0]
+    bad = next_prices(0, slots, frozen, params, shocks, prices, state, clock, out)
+    if bad >= 0:
+        return bad  # type: ignore[no-any-return]  # a kernel returns Any
+    move(
+        0, slots, every, actions, frozen, params, shocks, prices, opens, returns, state, clock, out, flags, observations
+    )
     return -1
 
 

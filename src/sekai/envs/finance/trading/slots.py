@@ -12,15 +12,19 @@ from numpy.typing import NDArray
 from sekai.envs.finance.blocks import row_length
 from sekai.envs.finance.market import Market
 from sekai.envs.finance.rewarding import SlotRewards
+from sekai.envs.finance.threads import Threads
 from sekai.envs.finance.trading import kernel as tk
 from sekai.envs.finance.windows import check_clock
 from sekai.finance.data import MarketData
 from sekai.finance.models import PriceModel
-from sekai.finance.rewards import Outcome, Reward
+from sekai.finance.rewards import Reward
 
+FEWEST = 8192  # slots a thread; see `threads`
 NO_SHOCKS = np.empty(0)
 NO_OPENS = np.empty(0)
 
+#: columns of an `Outcome` in the report of the kernel
+REPORTED = {"equity": tk.OUT_EQUITY, "log_growth": tk.REWARD, "cost": tk.COST, "turnover": tk.TURNOVER}
 #: when a trade fills
 EXECUTIONS = {"close": tk.CLOSE, "next_open": tk.NEXT_OPEN, "next_close": tk.NEXT_CLOSE}
 
@@ -81,6 +85,7 @@ class TradingSlots:
         state, clock, prices, opens, returns: see `trading.kernel`.
         row_length: see `blocks.row_length`.
         simulated: whether there is no history.
+        threads: what a call runs on.
         rewards: the reward, and what it remembers.
     """
 
@@ -96,10 +101,11 @@ class TradingSlots:
     ) -> None:
         self.lookback, self.episode_length = lookback, episode_length
         self.simulated = data is None
-        self.rewards = SlotRewards(reward, num_slots)
+        self.rewards = SlotRewards(reward, num_slots, REPORTED)
         self._market = None if model is None else Market(model, num_slots)
         self._draws = np.empty(num_slots)  # of a step; overwritten by the next
         self.every = np.arange(num_slots)
+        self.threads = Threads(num_slots, FEWEST)
         self.timestamps = None if data is None else data.timestamps
         self.row_length = row_length(num_slots)
         self.state = np.zeros((tk.STATE_ROWS, self.row_length))
@@ -176,6 +182,32 @@ class TradingSlots:
             return rng.standard_normal(out=self._draws)
         return self._market.advance(rng, ~frozen, float(block[tk.DT]))[:, 0]
 
+    def advance(
+        self,
+        actions: NDArray[np.int64],
+        frozen: NDArray[np.bool_],
+        block: NDArray[np.float64],
+        shocks: NDArray[np.float64],
+        out: NDArray[np.float64],
+        flags: NDArray[np.bool_],
+        observations: NDArray[np.float32],
+    ) -> None:
+        """Step all slots; see `trading.kernel.advance`.
+
+        Raises:
+            FloatingPointError: a simulated price became 0 or infinite; nothing has moved.
+        """
+        prices, state, clock, threads = self.prices, self.state, self.clock, self.threads
+        arrays = self.every, actions, frozen, block, shocks, prices, self.opens, self.returns, state, clock, out, flags
+        if len(threads.ranges) == 1:
+            bad = tk.advance.compiled(*arrays, observations)
+        else:
+            bad = threads.first(tk.next_prices.compiled, frozen, block, shocks, prices, state, clock, out)
+            if bad < 0:
+                threads.run(tk.move.compiled, *arrays, observations)
+        if bad >= 0:
+            raise self.refused(bad)
+
     def before(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Equity and row of each slot, for `reward` after the step."""
         return self.column(tk.EQUITY), self.clock[tk.ROW, : len(self.every)].copy()
@@ -197,22 +229,22 @@ class TradingSlots:
         """
         equity, row = before
         exposure = out[tk.OUT_EXPOSURE]
-        outcome = Outcome(
-            equity_before=equity,
-            equity=out[tk.OUT_EQUITY],
-            log_growth=out[tk.REWARD],
-            cost=out[tk.COST],
-            turnover=out[tk.TURNOVER],
-            weights=np.array((exposure, 1.0 - exposure)).T,
-            terminated=terminated,
-            dt=parameters["dt"],
-            capital=parameters["capital"],
+        weights = np.array((exposure, 1.0 - exposure)).T
+        moved = self.clock[tk.ROW, : len(row)] != row
+        return self.rewards.compute(
+            moved, out, parameters, equity_before=equity, weights=weights, terminated=terminated
         )
-        return self.rewards.compute(outcome, self.clock[tk.ROW, : len(row)] != row)
 
     def observe(self, indices: NDArray[np.int64], out: NDArray[np.float32]) -> None:
         """Write the observations of the slots in `indices` into the batch `out`."""
         tk.observe.compiled(indices, self.returns, self.state, self.clock, self.simulated, out)
+
+    def past_returns(self, indices: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Log returns into the current row of some slots, oldest first, a new array `(K, lookback)`."""
+        seen = np.empty((len(self.every), self.lookback + 1), np.float32)
+        self.observe(indices, seen)
+        past: NDArray[np.float32] = seen[indices, :-1]
+        return past
 
     def column(self, row: int) -> NDArray[np.float64]:
         """One row of `state`, a new array `(N,)`."""

@@ -28,6 +28,8 @@ class TradingVecEnv(FinanceVecEnv):
         prices, data, episode_length, lookback, positions, transaction_cost, cost_model, mu, sigma, dt, s0, model,
             reward, sampler, capital, shock_clip, ruin_fraction, execution, rebalance, borrow_rate, margin_rate,
             cash_rate, render_mode: as for `TradingEnv`. Every slot gets `sampler.spawn()`.
+        num_threads: threads that a call may use, an int of at least 1 or `"auto"` for the usable cores; see the
+            attribute.
         max_episode_steps: truncate episodes after so many steps as well.
         autoreset, autoreset_options: as for `SyncVecEnv`.
 
@@ -67,6 +69,7 @@ class TradingVecEnv(FinanceVecEnv):
         margin_rate: float = 0.0,
         cash_rate: float = 0.0,
         render_mode: str | None = None,
+        num_threads: int | str = 1,
         max_episode_steps: int | None = None,
         autoreset: Any = True,
         autoreset_options: AutoresetOptions | None = None,
@@ -114,6 +117,7 @@ class TradingVecEnv(FinanceVecEnv):
         )
         self._shape = self.num_envs, template.lookback + 1
         self._ready: NDArray[np.float32] | None = None  # the observations of the current state, until they are taken
+        self.num_threads = num_threads
 
     @property
     def template(self) -> TradingEnv:
@@ -182,23 +186,7 @@ class TradingVecEnv(FinanceVecEnv):
         flags = np.empty((2, n), bool)
         observations = np.empty(self._shape, np.float32)
         before = None if slots.rewards.is_log else slots.before()
-        bad = tk.advance.compiled(
-            slots.every,
-            actions,
-            frozen,
-            block,
-            shocks,
-            slots.prices,
-            slots.opens,
-            slots.returns,
-            slots.state,
-            slots.clock,
-            out,
-            flags,
-            observations,
-        )
-        if bad >= 0:
-            raise slots.refused(bad)
+        slots.advance(actions, frozen, block, shocks, out, flags, observations)
         self._ready = observations
         rewards, equity, position, price, asset_return, cost, turnover, carry, dt = out[:, :n]
         terminated, truncated = flags
