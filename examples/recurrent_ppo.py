@@ -197,14 +197,17 @@ def success_rate(policy: LSTMPolicy, settings: Settings, mode: str, episodes: in
 def train(
     policy: LSTMPolicy, settings: Settings, *, mode: str, target: float, seconds: float, seed: int
 ) -> Iterator[tuple[float, float, int]]:
-    """Train until the target is reached or time is up; yields the seconds spent, the success rate, and transitions."""
+    """Train until the target is reached or time is up; yields the seconds spent, the success rate, and transitions.
+
+    An evaluation under way has to be better than the target by half of what is left, so that the last one agrees.
+    """
     optimizer = torch.optim.Adam(policy.parameters(), lr=settings.learning_rate)
-    begun = perf_counter()
+    begun, enough = perf_counter(), (1 + target) / 2
     with make_envs(settings, mode, refund=settings.refund) as vec:
         collector = Collector(vec, policy, fragment_length=settings.fragment_length, values=True)
         collector.reset(seed=seed)
         rate = 0.0
-        while rate < target and perf_counter() - begun < seconds:
+        while rate < enough and perf_counter() - begun < seconds:
             learn(policy, optimizer, collector.collect(), settings)
             counters = collector.counters
             if counters.fragments % settings.evaluate_every == 0:
