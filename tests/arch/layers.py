@@ -40,7 +40,7 @@ BRIDGES: tuple[str, ...] = ("sekai.safety.tasks.finance",)
 # Third-party packages that live in named places only. A place is a module or package of sekai.
 PLACES: dict[str, tuple[str, ...]] = {
     "numba": ("sekai.core.kernels",),
-    "torch": ("sekai.safety", "sekai.compat"),
+    "torch": ("sekai.safety", "sekai.compat", "sekai.collect.returns_torch"),
     "stable_baselines3": ("sekai.safety", "sekai.compat"),
     "ray": ("sekai.vector.ray",),
     "typer": ("sekai.cli",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import sekai
 from sekai.testing import check_vec_env
+from sekai.vector import NativeShards
 from tests.contract.envs import MODES
 from tests.testing.test_check import Walk
 
@@ -34,13 +36,21 @@ class WalkVec(sekai.NativeVecEnv):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("backend", ["native", "sync", "async"])
+@pytest.mark.parametrize(
+    "backend", ["native", "sync", "async", "proc", "grouped", "pickled", "native shards", "pickled native shards"]
+)
 def test_the_backends_have_no_problems(backend: str, mode: str) -> None:
     fns = [lambda: sekai.TimeLimit(Walk(), 30)] * 3
+    shards = NativeShards(partial(WalkVec, max_episode_steps=30), 3)
     made = {
         "native": lambda: WalkVec(autoreset=mode, max_episode_steps=30),
         "sync": lambda: sekai.SyncVecEnv(fns, autoreset=mode),
         "async": lambda: sekai.AsyncVecEnv(fns, autoreset=mode),
+        "proc": lambda: sekai.ProcVecEnv(fns, autoreset=mode),
+        "grouped": lambda: sekai.ProcVecEnv(fns, autoreset=mode, num_workers=2),
+        "pickled": lambda: sekai.ProcVecEnv(fns, autoreset=mode, num_workers=2, shared_memory=False),
+        "native shards": lambda: sekai.ProcVecEnv(shards, autoreset=mode, num_workers=2),
+        "pickled native shards": lambda: sekai.ProcVecEnv(shards, autoreset=mode, num_workers=2, shared_memory=False),
     }
     with made[backend]() as vec:
         assert check_vec_env(vec, steps=200) == []

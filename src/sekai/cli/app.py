@@ -23,6 +23,7 @@ class Mode(StrEnum):
     sync = "sync"
     asyncio = "async"
     proc = "proc"
+    ray = "ray"
 
 
 app = typer.Typer(
@@ -112,7 +113,7 @@ def _bench(
     num_envs: Annotated[int, typer.Option(min=1, help="Sub-environments.")] = 16,
     mode: Annotated[Mode, typer.Option(help="Backend; auto is native where there is one, else sync.")] = Mode.auto,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes of mode proc; by default one per sub-environment.")
+        int | None, typer.Option(min=1, help="Workers of modes proc and ray; by default one per sub-environment.")
     ] = None,
     steps: Annotated[int, typer.Option(min=1, help="Vector steps to time, each of NUM_ENVS env steps.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of environments and actions.")] = 0,

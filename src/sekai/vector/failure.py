@@ -14,12 +14,16 @@ SLOW = "TimeoutError"
 
 
 class Worker(Protocol):
-    """What the texts say of a worker: its number, its slots `[lo, hi)` and its process."""
+    """What the texts say of a worker: its number, its slots `[lo, hi)`, its process id and how it ended."""
 
     index: int
     lo: int
     hi: int
-    process: Any
+    pid: int | None
+
+    def exit_code(self, seconds: float = 0.0) -> int | None:
+        """Exit code, minus the signal where one ended it; None while it lives, also after so many seconds."""
+        ...
 
 
 class Failure(NamedTuple):
@@ -56,8 +60,8 @@ def obituary(worker: Worker, action: str = "") -> Failure:
         worker: it.
         action: the last one it was given, where it has one slot only.
     """
-    worker.process.join(1.0)  # its exit code may be a moment late
-    facts = [_exit_of(worker.process), f"pid {worker.process.pid}", *([f"action {action}"] if action else [])]
+    code = worker.exit_code(1.0)  # it may be a moment late
+    facts = [_exit_of(code), f"pid {worker.pid}", *([f"action {action}"] if action else [])]
     return Failure(None, "EOFError", f"worker process exited unexpectedly ({', '.join(facts)})", death=True)
 
 
@@ -90,8 +94,8 @@ def raise_first_failure(workers: Iterable[Worker], outcomes: Iterable[Any], but_
         rank=worker.lo if failure.slot is None else failure.slot,
         exc_type=failure.kind,
         remote_traceback=failure.trace,
-        pid=worker.process.pid,
-        exitcode=worker.process.exitcode,
+        pid=worker.pid,
+        exitcode=worker.exit_code(),
     )
 
 
@@ -101,9 +105,8 @@ def _slots_of(worker: Worker) -> str:
     return f"Worker {worker.index} (sub-envs {worker.lo}-{worker.hi - 1})"
 
 
-def _exit_of(process: Any) -> str:
+def _exit_of(code: int | None) -> str:
     """How a process ended."""
-    code = process.exitcode
     if code is None:
         return "it does not answer"
     if code >= 0:

@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from typing import Any
 from weakref import WeakSet
 
@@ -128,7 +127,7 @@ def at_start(link: Link, failure: Failure) -> Failure:
         return failure._replace(message="not built within start_timeout")
     if not failure.death:
         return failure
-    guard = f". {GUARD}" if link.process.exitcode == UNGUARDED else ""
+    guard = f". {GUARD}" if link.exit_code() == UNGUARDED else ""
     return failure._replace(message=f"{failure.message} while it was starting{guard}")
 
 
@@ -139,7 +138,7 @@ def end_processes(links: Iterable[Link], seconds: float) -> None:
         links: the workers.
         seconds: to wait for all of them.
     """
-    links = list(links)
+    links = [link for link in links if not link.released]
     deadline = time.monotonic() + seconds
     for link in links:
         link.process.join(max(0.0, deadline - time.monotonic()))
@@ -157,5 +156,5 @@ def abandon(links: Sequence[Link], pid: int) -> None:
     """Kill the workers of an object that was never closed; `pid` is the process that they belong to."""
     if os.getpid() == pid:
         for link in links:
-            with suppress(ValueError):  # it has been released
+            if not link.released:
                 link.process.kill()

@@ -23,12 +23,10 @@ from sekai.vector.board import (
     STEP,
     Board,
 )
-from sekai.vector.signals import Deferred
+from sekai.vector.signals import ALARM, Deferred
 from sekai.vector.spin import changes
 from sekai.vector.worker import Attachment, Reply, pack_request
 
-# where there is no SIGALRM, SIGINT stands for it: it is then deferred twice, which changes nothing
-_ALARM = getattr(signal, "SIGALRM", signal.SIGINT)
 #: seconds between two looks at whether the worker lives, while its answer is waited for
 WATCH = 0.05
 
@@ -65,6 +63,8 @@ class Link:
         waiting_for: number of the request whose answer has not been read.
         inbox: an answer that has been read and not yet taken, where an interrupt came between the two.
         dead: it does not answer any more.
+        released: its process has ended, and nothing of it is held any more.
+        pid: process id.
     """
 
     def __init__(
@@ -77,7 +77,9 @@ class Link:
         gate: Gate,
     ) -> None:
         self.index, (self.lo, self.hi) = index, bounds
-        self.process, self.pipe = process, pipe
+        self.process, self.pipe, self.pid = process, pipe, process.pid
+        self.released = False
+        self._exit_code: int | None = None
         self.waiting_for: int | None = 0  # what it is, and its spaces
         self.inbox: list[Reply] = []
         self.dead = False
@@ -85,7 +87,7 @@ class Link:
         self._gate = gate
         self._board: Board | None = None
         self._rows: Any = None
-        self._interrupt, self._alarm = Deferred(signal.SIGINT), Deferred(_ALARM)
+        self._interrupt, self._alarm = Deferred(signal.SIGINT), Deferred(ALARM)
 
     def attach(self, board: Board, attachment: Attachment, number: int) -> None:
         """Ask the worker to use the board from the next request on."""
@@ -96,7 +98,7 @@ class Link:
         self.send(number, pack_request(number, "attach", attachment))
         if not self.dead:
             try:
-                send_block(board.block, self.pipe, self.process.pid)
+                send_block(board.block, self.pipe, self.pid)
             except OSError:
                 self.dead = True
 
@@ -135,8 +137,17 @@ class Link:
         control[self._asked] = number
         self._semaphores[0].release()
 
+    def exit_code(self, seconds: float = 0.0) -> int | None:
+        """Exit code, minus the signal where one ended it; None while it lives, also after so many seconds."""
+        if not self.released:
+            self.process.join(seconds)
+            self._exit_code = self.process.exitcode
+        return self._exit_code
+
     def release(self) -> None:
         """Give back what it holds, once the process has ended."""
+        self.exit_code()
+        self.released = True
         self.pipe.close()
         self.process.close()
         self.inbox.clear()

@@ -7,16 +7,30 @@ copies of the pages it writes to, as if the array had been pickled.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import weakref
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 LARGE = 1 << 20  # bytes; below, a file costs more than the copies
+
+
+class Arrays(Protocol):
+    """Where large arrays go that are left out of a pickle."""
+
+    def reduce(self, value: Any) -> tuple[Any, ...] | None:
+        """How to pickle `value`, as `__reduce__` says it; None: as always."""
+        ...
+
+
+def is_large(value: Any) -> bool:
+    """Whether `value` is an array that is worth a place of its own."""
+    return type(value) is np.ndarray and value.nbytes >= LARGE and not value.dtype.hasobject
 
 
 class ArrayFiles:
@@ -31,7 +45,7 @@ class ArrayFiles:
 
     def reduce(self, value: Any) -> tuple[Any, ...] | None:
         """How to pickle `value`: as the path of a file for a large array, None for everything else."""
-        if type(value) is not np.ndarray or value.nbytes < LARGE or value.dtype.hasobject:
+        if not is_large(value):
             return None
         return open_array, (str(self._path_of(value)),)
 
@@ -39,7 +53,7 @@ class ArrayFiles:
         if id(array) not in self._known:
             if self._folder is None:
                 self._folder = Path(tempfile.mkdtemp(prefix="sekai-arrays-"))
-                weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+                weakref.finalize(self, _remove, self._folder, os.getpid())
             path = self._folder / f"{len(self._known)}.npy"
             np.save(path, array)
             self._known[id(array)] = array, path
@@ -51,6 +65,12 @@ class ArrayFiles:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)  # Windows keeps what another process still maps
             self._folder = None
+
+
+def _remove(folder: Path, pid: int) -> None:
+    """Remove a folder, in the process that made it only, and not in one that was forked from it."""
+    if os.getpid() == pid:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def open_array(path: str) -> NDArray[Any]:

@@ -124,7 +124,7 @@ class ProcVecEnv(RemoteVecEnv[Link]):
         self._number += 1
         wanted = Attachment(self._board.sizes, link.index, link.lo, self._autoreset_options is not None)
         link.attach(self._board, wanted, self._number)
-        raise_first_failure([link], [self._answer(link, deadline_in(self._start_timeout))])
+        raise_first_failure([link], [self._answer(link, deadline_in(self._start_timeout), keeps=False)])
         link.use(self._board)
 
     def _release(self) -> None:

@@ -37,6 +37,7 @@ from sekai.vector.results import VecResetResult, VecStepResult
 from sekai.vector.shards import Shards
 from sekai.vector.share import ResetColumns
 from sekai.vector.shares import share_bounds
+from sekai.vector.signals import undisturbed
 from sekai.vector.threads import in_thread
 from sekai.vector.worker import Reply, pack_request
 
@@ -165,7 +166,8 @@ class RemoteVecEnv(SlotVecEnv, Generic[AnyLink]):
         num_envs = self._shards.num_envs
         try:
             for index in range(self.num_workers):
-                self._links.append(self._start(index))
+                with undisturbed():
+                    self._links.append(self._start(index))
             facts = self._facts()
             self._pairs = [pair for fact in facts for pair in fact["spaces"]]
             check_equal_spaces(self._pairs)
@@ -474,11 +476,17 @@ class RemoteVecEnv(SlotVecEnv, Generic[AnyLink]):
         gone = np.zeros(self.num_envs, bool)
         gone[lo:hi] = True
         self._untold, self._lost = self._untold | gone, self._lost | gone
+        self._owing = True  # should the new worker be slow, the next call waits for it
         while (delay := restarts.delay(index)) is not None:
             time.sleep(delay)
-            self._end([self._links[index]], 0.0)
-            self._links[index] = self._start(index)
-            outcome = self._begin_again(self._links[index], restarts, request)
+            try:
+                with undisturbed():
+                    self._end([self._links[index]], 0.0)
+                    self._links[index] = self._start(index)
+                outcome = self._begin_again(self._links[index], restarts, request)
+            except BaseException:
+                self._links[index].dead = True  # nobody knows how far it came
+                raise
             if not (type(outcome) is Failure and outcome.death):
                 return outcome
         return death
@@ -487,6 +495,7 @@ class RemoteVecEnv(SlotVecEnv, Generic[AnyLink]):
         """Bring a new worker to where its predecessor was, but for the episodes; the outcome of their first reset."""
         facts = self._fact(link, deadline_in(self._start_timeout))
         if isinstance(facts, Failure):
+            link.dead = True  # it never was what its predecessor had been: the next call has another
             return facts
         check_equal_spaces([self._pairs[0], *facts["spaces"]], link.lo)
         self._carrier.forget(link.index)
@@ -499,8 +508,9 @@ class RemoteVecEnv(SlotVecEnv, Generic[AnyLink]):
         for command, payload in [*calls, ("reset", request(link))]:
             self._number += 1
             link.send(self._number, pack_request(self._number, command, payload))
-            outcome = self._answer(link, deadline_in(self.step_timeout))
+            outcome = self._answer(link, deadline_in(self.step_timeout), keeps=command == "reset")
             if isinstance(outcome, Failure):
+                link.dead = link.dead or command != "reset"
                 break
         return outcome
 
