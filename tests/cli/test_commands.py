@@ -184,11 +184,11 @@ def test_bench_on_a_terminal_shows_a_progress_bar_and_the_same_line() -> None:
     [
         (["bench", "CartPol-v1"], "No environment 'CartPol-v1'"),
         (["info", "CartPol-v1"], "The closest names: CartPole-v1"),
-        (["bench", "CartPole-v1", "--mode", "ray"], "'auto', 'native', 'sync', 'async', 'proc'"),
+        (["bench", "CartPole-v1", "--mode", "dask"], "'auto', 'native', 'sync', 'async', 'proc', 'ray'"),
         (["bench", "CartPole-v1", "--mode", "native"], "CartPole-v1 has no native vector environment"),
         (["bench", "CartPole-v1", "--num-envs", "0"], "--num-envs"),
         (["bench", "CartPole-v1", "--steps", "many"], "--steps"),
-        (["bench", "CartPole-v1", "--workers", "2"], "--workers 2 needs --mode proc; the mode is auto"),
+        (["bench", "CartPole-v1", "--workers", "2"], "--workers 2 needs --mode proc or --mode ray; the mode is auto"),
         (["bench"], "ID"),
         (["bench", "CartPole-v1", "--compare", "--mode", "sync"], "leave out --mode sync"),
         (["bench", "CartPol-v1", "--compare"], "No environment 'CartPol-v1'"),

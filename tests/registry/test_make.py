@@ -96,7 +96,7 @@ def test_what_containers_hold_is_not_copied() -> None:
         ({"scal": 1}, "t/Tally-v0 (Tally) takes no argument 'scal'. Did you mean 'scale'?"),
         ({"zzz": 1}, "takes no argument 'zzz'. It takes: labels, scale, source."),
         ({"autoreset": False}, "It belongs in vector_kwargs: sekai.make_vec(id, ..., vector_kwargs={'autoreset'"),
-        ({"num_workers": 2}, "with vectorization_mode='proc'."),
+        ({"num_workers": 2}, "with vectorization_mode='proc' or 'ray'."),
         ({"vectorization_mode": "sync"}, "It is an argument of make_vec"),
         ({"self": 1}, "takes no argument 'self'"),
     ],

@@ -75,9 +75,11 @@ def test_registered_wrappers_turn_the_default_to_sync_and_native_refuses_them() 
         sekai.make_vec("t/Plus-v0", 2, vectorization_mode="vector_entry_point")
 
 
-@pytest.mark.parametrize("mode", ["ray", "", 3, True])
+@pytest.mark.parametrize("mode", ["dask", "", 3, True])
 def test_an_unknown_mode_names_the_legal_ones(mode: Any) -> None:
-    with pytest.raises(ValueError, match="expected None, 'native', 'vector_entry_point', 'sync', 'async', 'proc'"):
+    with pytest.raises(
+        ValueError, match="expected None, 'native', 'vector_entry_point', 'sync', 'async', 'proc', 'ray'"
+    ):
         build(mode)
 
 
@@ -110,7 +112,7 @@ def test_arguments_reach_every_backend_over_the_registered_ones(mode: str) -> No
         ({"scal": 1.0}, TypeError, "takes no argument 'scal'. Did you mean 'scale'?"),
         ({"autoreset": False}, TypeError, "It belongs in vector_kwargs"),
         ({"autoreset_options": print}, TypeError, "It belongs in vector_kwargs"),
-        ({"num_workers": 2}, TypeError, "vector_kwargs={'num_workers': ...}) with vectorization_mode='proc'"),
+        ({"num_workers": 2}, TypeError, "vector_kwargs={'num_workers': ...}) with vectorization_mode='proc' or 'ray'"),
         ({"max_episode_steps": 2.7}, TypeError, "max_episode_steps is 2.7"),
         ({"max_episode_steps": 0}, ValueError, "max_episode_steps is 0"),
         ({"vector_kwargs": {"scale": 1.0}}, TypeError, "make_vec('t/Tally-v0', ..., scale=...)"),
@@ -132,7 +134,7 @@ def test_a_wrong_argument_is_refused_on_every_backend(
 
 @pytest.mark.parametrize("mode", ["native", "sync", "async"])
 def test_an_argument_of_another_backend_says_which(mode: str) -> None:
-    with pytest.raises(TypeError, match=r"'num_workers' \(in vector_kwargs\). It is one of .*'proc'"):
+    with pytest.raises(TypeError, match=r"'num_workers' \(in vector_kwargs\). It is one of .*'proc' or 'ray'"):
         build(mode, vector_kwargs={"num_workers": 1})
 
 

@@ -350,4 +350,4 @@ def test_steps_sends_and_resets_in_any_order_are_those_of_one_process(backend: s
 @pytest.mark.parametrize("context", ["fork", "spawn"])
 def test_every_start_method(context: str) -> None:
     with build_from([factory(Coded, slot, 5) for slot in range(4)], "grouped", context=context) as vec:
-        assert run_coded(vec, "same_step", [5] * 4, 200, 2).min() > 20
+        assert run_coded(vec, "same_step", [5] * 4, 200, 2).min() > 0

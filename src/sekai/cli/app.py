@@ -23,6 +23,7 @@ class Mode(StrEnum):
     sync = "sync"
     asyncio = "async"
     proc = "proc"
+    ray = "ray"
 
 
 app = typer.Typer(
@@ -113,7 +114,7 @@ def _bench(
     mode: Annotated[Mode, typer.Option(help="Backend; auto is native where there is one, else sync.")] = Mode.auto,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Processes of mode proc: by default one per sub-environment, or core with --compare."),
+        typer.Option(min=1, help="Workers of modes proc and ray: by default one per sub-env, or core with --compare."),
     ] = None,
     steps: Annotated[
         int | None,

@@ -10,7 +10,7 @@ from typing import Any
 from sekai.cli.errors import BadValue
 from sekai.cli.output import Advance, progress
 from sekai.registry import make_vec
-from sekai.vector import AsyncVecEnv, ProcVecEnv, SyncVecEnv, VecEnv
+from sekai.vector import AsyncVecEnv, ProcVecEnv, RayVecEnv, SyncVecEnv, VecEnv
 
 ACTION_BATCHES = 32
 CHUNKS = 50
@@ -53,15 +53,15 @@ def bench(id: str, *, num_envs: int, mode: str, workers: int | None, steps: int,
         id: of the environment.
         num_envs: sub-environments.
         mode: `"auto"` or a `vectorization_mode`.
-        workers: processes, for mode `"proc"` only.
+        workers: processes or actors, for the modes `"proc"` and `"ray"` only.
         steps: vector steps to time; a tenth as many come before, uncounted.
         seed: of the environments and the actions.
 
     Raises:
         BadValue: `workers` in another mode.
     """
-    if workers is not None and mode != "proc":
-        raise BadValue(f"--workers {workers} needs --mode proc; the mode is {mode}.")
+    if workers is not None and mode not in ("proc", "ray"):
+        raise BadValue(f"--workers {workers} needs --mode proc or --mode ray; the mode is {mode}.")
     vec = make_vec(
         id,
         num_envs,
@@ -80,7 +80,7 @@ def bench(id: str, *, num_envs: int, mode: str, workers: int | None, steps: int,
 
 def mode_of(vec: VecEnv) -> str:
     """The `vectorization_mode` that makes a vector environment of this kind."""
-    kinds = {SyncVecEnv: "sync", AsyncVecEnv: "async", ProcVecEnv: "proc"}
+    kinds = {SyncVecEnv: "sync", AsyncVecEnv: "async", ProcVecEnv: "proc", RayVecEnv: "ray"}
     return next((mode for kind, mode in kinds.items() if isinstance(vec.unwrapped, kind)), "native")
 
 

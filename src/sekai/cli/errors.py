@@ -10,6 +10,7 @@ EXTRAS = {
     "polars": "data",
     "pyarrow": "data",
     "pygame": "viz",
+    "ray": "ray",
     "skfolio": "data",
     "stable_baselines3": "safety",
     "torch": "safety",

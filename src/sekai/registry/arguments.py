@@ -7,12 +7,13 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from sekai.vector import AsyncVecEnv, ProcVecEnv, SyncVecEnv
+from sekai.vector import AsyncVecEnv, ProcVecEnv, RayVecEnv, SyncVecEnv
 
-BACKENDS: dict[str, type[SyncVecEnv] | type[AsyncVecEnv] | type[ProcVecEnv]] = {
+BACKENDS: dict[str, type[SyncVecEnv] | type[AsyncVecEnv] | type[ProcVecEnv] | type[RayVecEnv]] = {
     "sync": SyncVecEnv,
     "async": AsyncVecEnv,
     "proc": ProcVecEnv,
+    "ray": RayVecEnv,
 }
 
 #: Arguments of every vector environment. No environment takes them, unless its constructor names them.

@@ -36,8 +36,8 @@ def make_vec(
     Args:
         id: as for `make`.
         num_envs: at least 1.
-        vectorization_mode: `"native"` (alias `"vector_entry_point"`), `"sync"`, `"async"` or `"proc"`. None
-            takes the native environment where there is one and no wrapper applies to single environments,
+        vectorization_mode: `"native"` (alias `"vector_entry_point"`), `"sync"`, `"async"`, `"proc"` or `"ray"`.
+            None takes the native environment where there is one and no wrapper applies to single environments,
             else sync.
         wrappers: functions `env -> env`, applied to each sub-environment, innermost first.
         vector_kwargs: arguments of the vector environment, such as `{"autoreset": False}`. With `"proc"` also

@@ -1,4 +1,4 @@
-"""Vector environments: one API over native, sync, asyncio and process backends."""
+"""Vector environments: one API over native, sync, asyncio, process and Ray backends."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sekai.vector.infos import Infos, stack_infos
 from sekai.vector.native import NativeVecEnv
 from sekai.vector.observing import VecObservationWrapper
 from sekai.vector.process import ProcVecEnv
+from sekai.vector.ray import RayVecEnv
 from sekai.vector.results import VecResetResult, VecStepResult
 from sekai.vector.shards import NativeShards
 from sekai.vector.sync import SyncVecEnv
@@ -39,6 +40,7 @@ __all__ = [
     "NativeShards",
     "NativeVecEnv",
     "ProcVecEnv",
+    "RayVecEnv",
     "RowKind",
     "SyncVecEnv",
     "VecActionMaskObservation",

@@ -7,7 +7,7 @@ underscore; the public ones check what was given, keep the bookkeeping of `core.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from threading import RLock
 from typing import Any, Self
 
@@ -290,6 +290,12 @@ class SlotVecEnv(VecEnv):
         """The slots that a step was moving, from what it left in `_unfinished`: here the mask itself."""
         moved: NDArray[np.bool_] = unfinished
         return moved
+
+    def _require_received(self, slots: Iterable[int] | None = None) -> None:
+        """Refuse a call that would touch slots whose row has not been received; here there are none."""
+
+    def _finish_all(self) -> None:
+        """Wait until no overlapped step is under way; here none is."""
 
     def _require_open(self) -> None:
         if self.closed:

@@ -1,4 +1,4 @@
-"""How the rows of a `ProcVecEnv` travel: pickled, or on the shared `Board`.
+"""How rows travel between the caller and its workers: pickled, or on the shared `Board`.
 
 Both carriers turn a batch of actions into one payload per worker, and what the workers returned into the rows of all
 slots. What a worker returned may also be `Begun`: a new worker stands in for one that was lost.
@@ -50,6 +50,10 @@ class Carrier(Protocol):
         """The rows of a step, from what each worker returned."""
         ...
 
+    def prepare_reset(self) -> None:
+        """A reset is about to be asked for."""
+        ...
+
     def reset(self, parts: Sequence[ResetColumns]) -> FirstRows:
         """The rows of a reset, from what each worker returned."""
         ...
@@ -99,6 +103,9 @@ class PickledRows:
             np.concatenate(kinds),
             np.concatenate(ended),
         )
+
+    def prepare_reset(self) -> None:
+        """Nothing to prepare."""
 
     def reset(self, parts: Sequence[ResetColumns]) -> FirstRows:
         """The rows of a reset, from what each worker returned."""
@@ -168,6 +175,10 @@ class SharedRows:
         board.rewards[lo:hi], board.kind[lo:hi] = rewards, kind
         board.terminated[lo:hi], board.truncated[lo:hi], board.ended[lo:hi] = terminated, truncated, ended
         return InfoNews(None, dict(enumerate(infos)))
+
+    def prepare_reset(self) -> None:
+        """First observations go to the next place."""
+        self._board.next_place()
 
     def reset(self, parts: Sequence[ResetColumns]) -> FirstRows:
         """The rows of a reset, from what each worker returned."""

@@ -28,6 +28,15 @@ def prepare_process(entropy: Sequence[int]) -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it goes to every process of the terminal; the caller decides
     threading.Thread(target=_end_with_the_caller, name="sekai-watch", daemon=True).start()
+    prepare_libraries(entropy)
+
+
+def prepare_libraries(entropy: Sequence[int]) -> None:
+    """Seed the global generators, take one thread.
+
+    Args:
+        entropy: of the seeds; one sequence per worker.
+    """
     words = np.random.SeedSequence(entropy).generate_state(8)
     random.seed(words[:4].tobytes())
     np.random.seed(words[4:])

@@ -12,12 +12,25 @@ import shutil
 import tempfile
 import weakref
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 LARGE = 1 << 20  # bytes; below, a file costs more than the copies
+
+
+class Arrays(Protocol):
+    """Where large arrays go that are left out of a pickle."""
+
+    def reduce(self, value: Any) -> tuple[Any, ...] | None:
+        """How to pickle `value`, as `__reduce__` says it; None: as always."""
+        ...
+
+
+def is_large(value: Any) -> bool:
+    """Whether `value` is an array that is worth a place of its own."""
+    return type(value) is np.ndarray and value.nbytes >= LARGE and not value.dtype.hasobject
 
 
 class ArrayFiles:
@@ -32,7 +45,7 @@ class ArrayFiles:
 
     def reduce(self, value: Any) -> tuple[Any, ...] | None:
         """How to pickle `value`: as the path of a file for a large array, None for everything else."""
-        if type(value) is not np.ndarray or value.nbytes < LARGE or value.dtype.hasobject:
+        if not is_large(value):
             return None
         return open_array, (str(self._path_of(value)),)
 

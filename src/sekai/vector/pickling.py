@@ -6,7 +6,7 @@ import io
 import pickle
 from typing import Any
 
-from sekai.vector.maps import ArrayFiles
+from sekai.vector.maps import Arrays
 
 
 def dumps(message: Any) -> bytes:
@@ -22,7 +22,7 @@ def dumps(message: Any) -> bytes:
         return dumps_by_value(message)
 
 
-def dumps_by_value(message: Any, files: ArrayFiles | None = None) -> bytes:
+def dumps_by_value(message: Any, arrays: Arrays | None = None) -> bytes:
     """Pickle with cloudpickle: functions and classes of the main module travel whole.
 
     pickle would send their names, which another process knows only where a script is run as a file; not from a
@@ -30,7 +30,7 @@ def dumps_by_value(message: Any, files: ArrayFiles | None = None) -> bytes:
 
     Args:
         message: what to pickle.
-        files: where large arrays go, for processes of this machine; None: they are pickled like all else.
+        arrays: where large arrays go; None: they are pickled like all else.
     """
     import cloudpickle
 
@@ -38,8 +38,8 @@ def dumps_by_value(message: Any, files: ArrayFiles | None = None) -> bytes:
         def reducer_override(self, value: Any) -> Any:
             if isinstance(value, io.IOBase):
                 raise pickle.PicklingError(f"{value!r} is open in this process only; send its path instead.")
-            mapped = None if files is None else files.reduce(value)
-            return super().reducer_override(value) if mapped is None else mapped
+            left_out = None if arrays is None else arrays.reduce(value)
+            return super().reducer_override(value) if left_out is None else left_out
 
     buffer = io.BytesIO()
     Pickler(buffer).dump(message)

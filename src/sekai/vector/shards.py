@@ -11,7 +11,7 @@ import numpy as np
 from sekai.seeding import VecSeed, slot_seeds
 from sekai.spaces.checks import whole_number
 from sekai.vector.building import EnvFactory, check_factories
-from sekai.vector.maps import ArrayFiles
+from sekai.vector.maps import Arrays
 from sekai.vector.pickling import dumps_by_value
 from sekai.vector.requests import ResetRequest, check_mask, reset_request
 from sekai.vector.share import build_native, build_slots
@@ -25,7 +25,7 @@ class Shards(Protocol):
     num_envs: int
     one_by_one: bool  # whether a slot can be stepped by itself
 
-    def builds(self, bounds: Bounds, autoreset: str, files: ArrayFiles) -> list[bytes]:
+    def builds(self, bounds: Bounds, autoreset: str, arrays: Arrays) -> list[bytes]:
         """For each worker the pickle of a function of its first slot that builds its `Share`."""
         ...
 
@@ -47,9 +47,9 @@ class SyncShards:
         self._factories = check_factories(env_fns)
         self.num_envs = len(self._factories)
 
-    def builds(self, bounds: Bounds, autoreset: str, files: ArrayFiles) -> list[bytes]:
+    def builds(self, bounds: Bounds, autoreset: str, arrays: Arrays) -> list[bytes]:
         """For each worker the pickle of a function of its first slot that builds its `Share`."""
-        return [dumps_by_value(partial(build_slots, self._factories[lo:hi], autoreset), files) for lo, hi in bounds]
+        return [dumps_by_value(partial(build_slots, self._factories[lo:hi], autoreset), arrays) for lo, hi in bounds]
 
     def request(self, seed: VecSeed, options: Any, mask: Any, bounds: Bounds) -> ResetRequest:
         """The arguments of a reset: one seed per slot."""
@@ -75,9 +75,9 @@ class NativeShards:
         self._make = make
         self.num_envs = whole_number("num_envs", num_envs, minimum=1)
 
-    def builds(self, bounds: Bounds, autoreset: str, files: ArrayFiles) -> list[bytes]:
+    def builds(self, bounds: Bounds, autoreset: str, arrays: Arrays) -> list[bytes]:
         """For each worker the pickle of a function of its first slot that builds its `Share`."""
-        return [dumps_by_value(partial(build_native, self._make, hi - lo, autoreset), files) for lo, hi in bounds]
+        return [dumps_by_value(partial(build_native, self._make, hi - lo, autoreset), arrays) for lo, hi in bounds]
 
     def request(self, seed: VecSeed, options: Any, mask: Any, bounds: Bounds) -> ResetRequest:
         """The arguments of a reset: every slot of a worker with the seed of its worker."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -44,3 +46,10 @@ class Deferred:
         signal.signal(self.number, self._handler)
         if self._caught:
             self._handler(self.number, self._caught[0])
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Hold back what interrupts people and their timers send, for what must be done whole or not at all."""
+    with Deferred(ALARM), Deferred(signal.SIGINT):
+        yield

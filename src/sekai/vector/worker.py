@@ -138,14 +138,7 @@ def work(
         entropy: what the global random generators of this process are seeded with.
     """
     prepare_process(entropy)
-    share: Share | None = None
-    value: Any
-    try:
-        builder: Callable[[int], Share] = pickle.loads(build)
-        share = builder(first_slot)
-        value = share.run_facts(None)
-    except Exception as error:
-        value = Failure.of(error)
+    share, value = build_share(build, first_slot)
     nothing = np.zeros(count, np.int8), [-1] * count
     try:
         pipe.send_bytes(pickle.dumps(Reply(0, pack_value(value), *nothing)))
@@ -164,27 +157,46 @@ def _serve(share: Share, pipe: Connection, semaphores: tuple[Any, Any] | None) -
             share.vec.close()
             return
         number, command, packed = request
-        value: Any
-        try:
-            payload = None if packed is None else pickle.loads(packed)
-            if command == "attach":
-                desk = _attached(share, desk, pipe, semaphores, (number, payload))
-                continue
-            if command == "slots":
-                if not serve_slots(share, pipe):
-                    share.vec.close()
-                    return
-                desk.answer(number, None, share)
-                continue
-            value = getattr(share, f"run_{command}")(payload)
-        except Exception as error:
-            value = Failure.of(error)
-        desk.answer(number, value, share)
+        if command == "attach":
+            try:
+                desk = _attached(share, desk, pipe, semaphores, (number, packed))
+            except Exception as error:
+                desk.answer(number, Failure.of(error), share)
+        elif command == "slots":
+            if not serve_slots(share, pipe):
+                share.vec.close()
+                return
+            desk.answer(number, None, share)
+        else:
+            desk.answer(number, obeyed(share, command, packed), share)
+
+
+def build_share(build: bytes, first_slot: int) -> tuple[Share | None, Any]:
+    """A share, and what the caller has to know of it; None and a `Failure` where it cannot be built.
+
+    Args:
+        build: pickle of a function of the first slot that builds it.
+        first_slot: index of the first of its slots.
+    """
+    try:
+        builder: Callable[[int], Share] = pickle.loads(build)
+        share = builder(first_slot)
+        return share, share.run_facts(None)
+    except Exception as error:
+        return None, Failure.of(error)
+
+
+def obeyed(share: Share, command: str, packed: bytes | None) -> Any:
+    """What a command returned, or a `Failure`; `packed` is its pickled payload."""
+    try:
+        return getattr(share, f"run_{command}")(None if packed is None else pickle.loads(packed))
+    except Exception as error:
+        return Failure.of(error)
 
 
 def _attached(share: Share, desk: Desk, pipe: Connection, semaphores: Any, request: tuple[int, Any]) -> BoardDesk:
-    """The desk from the next request on, which is asked for with an `Attachment`."""
-    number, attachment = request
+    """The desk from the next request on, which is asked for with a pickled `Attachment`."""
+    number, attachment = request[0], pickle.loads(request[1])
     observation_space, action_space, num_envs, num_workers = attachment.sizes
     block = receive_block(pipe)
     board = Board(observation_space, action_space, num_envs, num_workers, block)
