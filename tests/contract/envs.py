@@ -30,7 +30,7 @@ MODES = ("same_step", "next_step", "disabled")
 OBJECTS = ("sync", "async", "proc", "grouped", "pickled")
 BACKENDS = (*OBJECTS, "native")
 #: those that run in other processes
-REMOTE = ("proc", "grouped", "pickled")
+REMOTE = ("proc", "grouped", "pickled", "ray")
 IN_PROCESS = ("sync", "async", "native")
 
 
@@ -170,11 +170,12 @@ def factory(cls: Callable[..., Any], *args: Any, wrap: Callable[[Any], Any] | No
 def build_from(
     env_fns: Sequence[Callable[[], Any]], backend: str, mode: Any = "same_step", **kwargs: Any
 ) -> sekai.VecEnv:
-    """A vector environment of given sub-environments on one of `OBJECTS`; the last two run two slots in a worker."""
+    """A vector environment of given sub-environments; from `"grouped"` on, and on Ray, two slots in a worker."""
     if backend == "pickled":
         return build_from(env_fns, "grouped", mode, shared_memory=False, **kwargs)
-    if backend == "grouped":
-        return sekai.ProcVecEnv(env_fns, autoreset=mode, num_workers=(len(env_fns) + 1) // 2, **kwargs)
+    if backend in ("grouped", "ray"):
+        cls = sekai.ProcVecEnv if backend == "grouped" else sekai.RayVecEnv
+        return cls(env_fns, autoreset=mode, num_workers=(len(env_fns) + 1) // 2, **kwargs)
     classes = {"sync": sekai.SyncVecEnv, "async": sekai.AsyncVecEnv, "proc": sekai.ProcVecEnv}
     return classes[backend](env_fns, autoreset=mode, **kwargs)
 

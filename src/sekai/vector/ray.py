@@ -269,6 +269,7 @@ class Cluster:
     _lock = threading.RLock()
     _users: ClassVar[Counter[str]] = Counter()  # of each connection
     _ours: ClassVar[str | None] = None  # the connection, if it was made here
+    _address: ClassVar[str | None] = None  # with which it was made
 
     def __init__(self, address: str | None) -> None:
         self.ray = _import_ray()
@@ -277,13 +278,14 @@ class Cluster:
                 self._check_same(address)
             else:
                 self.ray.init(address=address, include_dashboard=False, logging_level=logging.WARNING)
-                Cluster._ours = self._connection
+                Cluster._ours, Cluster._address = self._connection, address
             self._used, self._left = self._connection, False
             Cluster._users[self._used] += 1
 
     def _check_same(self, address: str | None) -> None:
         here = self.ray.get_runtime_context().gcs_address
-        if address not in (None, "auto", here):
+        as_before = Cluster._ours == self._connection and address == Cluster._address
+        if not as_before and address not in (None, "auto", here):
             raise ValueError(
                 f"address is {address!r}, and this process is connected to Ray at {here}: leave it out, or call "
                 "ray.shutdown() first."
@@ -344,6 +346,8 @@ def _check_resources(given: Any) -> dict[str, Any]:
 
 
 def _cause(error: Exception) -> str:
-    """What Ray says of a death, in one line."""
+    """What Ray says of a death, in one line: the last paragraph about the actor, or the last line."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[-1].partition(" Some common causes")[0].strip().rstrip(".")
+    start = max((at for at, line in enumerate(lines) if line.startswith("The actor ")), default=len(lines) - 1)
+    told = " ".join(line.strip() for line in lines[start:])
+    return told.partition(" Some common causes")[0].rstrip(".")
