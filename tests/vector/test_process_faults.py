@@ -272,7 +272,7 @@ def test_interrupts_at_random_moments_lose_rows_and_never_mix_them(
             with suppress(KeyboardInterrupt):
                 signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-6, 2e-3))
                 result = vec.step([action] * 3)
-            signal.setitimer(signal.ITIMER_REAL, 0)
+                signal.setitimer(signal.ITIMER_REAL, 0)
             if result is None:
                 interrupted += 1
                 continue
@@ -370,7 +370,7 @@ def test_an_interrupt_while_a_worker_is_replaced_leaves_that_to_the_next_call(
                 with suppress(KeyboardInterrupt):
                     signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-4, 2e-2) if calls < 6 else 0.0)
                     result = vec.step([0, 0, 0])
-                signal.setitimer(signal.ITIMER_REAL, 0)
+                    signal.setitimer(signal.ITIMER_REAL, 0)
             interrupted += calls - 1
             assert result.kind.tolist() == [LOST, LOST, STEP if calls == 1 else LOST]
             assert [info.get("worker_lost") for info in result.infos] == [True, True, None]
