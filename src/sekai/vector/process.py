@@ -29,7 +29,7 @@ from sekai.vector.block import AVAILABLE
 from sekai.vector.board import Board
 from sekai.vector.building import EnvFactory, check_equal_spaces
 from sekai.vector.carriers import Begun, Carrier, PickledRows, SharedRows
-from sekai.vector.exclusive import exclusive, exclusive_step
+from sekai.vector.exclusive import exclusive, exclusive_reset, exclusive_step
 from sekai.vector.failure import SLOW, Failure, obituary, raise_first_failure
 from sekai.vector.info_columns import InfoNews
 from sekai.vector.launch import Launcher, abandon, at_start, end_processes
@@ -223,7 +223,7 @@ class ProcVecEnv(SlotVecEnv):
         self._lost = self._none_lost
         return result
 
-    @exclusive
+    @exclusive_reset
     def reset(self, *, seed: VecSeed = None, options: Any = None, mask: Any = None) -> VecResetResult:
         """Reset all shares in parallel. An exception of one lets the others finish and is raised at the end."""
         self._require_open()
@@ -248,7 +248,7 @@ class ProcVecEnv(SlotVecEnv):
         self._tell(infos)
         result = VecResetResult(observations, infos, dones)
         left = self._lost & ~request.mask
-        self._unfinished, self._lost = None, left if left.any() else self._none_lost
+        self._lost = left if left.any() else self._none_lost
         return result
 
     async def async_step(self, actions: Any) -> VecStepResult:
