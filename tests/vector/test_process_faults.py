@@ -272,7 +272,7 @@ def test_interrupts_at_random_moments_lose_rows_and_never_mix_them(
             with suppress(KeyboardInterrupt):
                 signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-6, 2e-3))
                 result = vec.step([action] * 3)
-            signal.setitimer(signal.ITIMER_REAL, 0)
+                signal.setitimer(signal.ITIMER_REAL, 0)
             if result is None:
                 interrupted += 1
                 continue
@@ -283,6 +283,35 @@ def test_interrupts_at_random_moments_lose_rows_and_never_mix_them(
             assert (result.rewards == 100 * np.arange(3) + 10 * steps + action).all(), "another call's action"
             clock, interrupted = steps, 0
         assert vec.get_attr("t") == vec.get_attr("steps")
+
+
+class InterruptedWhenReleased:
+    """A lock of which the release is cut short, once: the very end of a call."""
+
+    def __init__(self, lock: Any) -> None:
+        self._lock, self._left = lock, 1
+
+    def acquire(self, **kwargs: Any) -> Any:
+        return self._lock.acquire(**kwargs)
+
+    def release(self) -> None:
+        self._lock.release()
+        self._left -= 1
+        if self._left == 0:
+            raise KeyboardInterrupt
+
+
+def test_an_interrupt_at_the_very_end_of_a_call_loses_its_rows(nothing_left: None) -> None:
+    with build("grouped", "same_step", (9, 9, 9)) as vec:
+        vec.reset(seed=0)
+        lock, some = vec._lock, np.array([False, True, True])
+        for call, lost in ((lambda: vec.step([0, 0, 0]), [True] * 3), (lambda: vec.reset(mask=some), some.tolist())):
+            vec._lock = InterruptedWhenReleased(lock)
+            with pytest.raises(KeyboardInterrupt):
+                call()
+            vec._lock = lock
+            assert vec.lost_rows.tolist() == lost
+            assert (vec.step([0, 0, 0]).kind == LOST).tolist() == lost
 
 
 # ---- restarts --------------------------------------------------------------------------------------
@@ -370,7 +399,7 @@ def test_an_interrupt_while_a_worker_is_replaced_leaves_that_to_the_next_call(
                 with suppress(KeyboardInterrupt):
                     signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-4, 2e-2) if calls < 6 else 0.0)
                     result = vec.step([0, 0, 0])
-                signal.setitimer(signal.ITIMER_REAL, 0)
+                    signal.setitimer(signal.ITIMER_REAL, 0)
             interrupted += calls - 1
             assert result.kind.tolist() == [LOST, LOST, STEP if calls == 1 else LOST]
             assert [info.get("worker_lost") for info in result.infos] == [True, True, None]

@@ -55,6 +55,19 @@ def exclusive_step(method: Method) -> Method:
     return cast(Method, guarded)
 
 
+def exclusive_reset(method: Method) -> Method:
+    """`exclusive` for `reset`, which says as `exclusive_step` does that the caller has the result."""
+    inner = exclusive(method)
+
+    @wraps(method)
+    def guarded(self: Any, *, seed: Any = None, options: Any = None, mask: Any = None) -> Any:
+        result = inner(self, seed=seed, options=options, mask=mask)
+        self._unfinished = None
+        return result
+
+    return cast(Method, guarded)
+
+
 def async_exclusive(method: Method) -> Method:
     """`exclusive` for a coroutine method."""
 

@@ -77,6 +77,20 @@ class Launcher:
             OSError: there is no room for its semaphores, or for one process more.
             RuntimeError: the fork server ended.
         """
+        link = None
+        try:
+            with (
+                Deferred(ALARM),
+                Deferred(signal.SIGINT),
+            ):  # half a start leaves descriptors and a child
+                link = self._start(index)
+            return link
+        except BaseException:
+            if link is not None:
+                end_processes([link], 0.0)
+            raise
+
+    def _start(self, index: int) -> Link:
         (lo, hi), context = self._bounds[index], self._context
         self._started += 1
         semaphores = self._semaphores() if self._shares_memory else None
@@ -88,19 +102,17 @@ class Launcher:
             daemon=True,
         )
         try:
-            with Deferred(ALARM), Deferred(signal.SIGINT):  # a process started by half would complain
-                process.start()
-            _started.add(process)
-            return Link(index, (lo, hi), process, ours, semaphores, self._gate)
-        except BaseException as error:
+            process.start()
+        except (EOFError, ConnectionError) as error:
             ours.close()
-            if process.pid is not None:
-                process.kill()
-            if isinstance(error, (EOFError, ConnectionError)):
-                raise RuntimeError(f"The fork server ended before it started a worker. {GUARD}") from error
+            raise RuntimeError(f"The fork server ended before it started a worker. {GUARD}") from error
+        except BaseException:
+            ours.close()
             raise
         finally:
             theirs.close()
+        _started.add(process)
+        return Link(index, (lo, hi), process, ours, semaphores, self._gate)
 
     def _semaphores(self) -> tuple[Any, Any]:
         try:

@@ -163,12 +163,13 @@ class Link:
 
     def release(self) -> None:
         """Give back what it holds, once the process has ended."""
-        self.exit_code()
-        self.released = True
-        self.pipe.close()
-        self.process.close()
-        self.inbox.clear()
-        self._board = self._semaphores = self._rows = None
+        with self._alarm, self._interrupt:  # or the rest of it would never be
+            self.exit_code()
+            self.released = True
+            self.pipe.close()
+            self.process.close()
+            self.inbox.clear()
+            self._board = self._semaphores = self._rows = None
 
     def receive(self, deadline: float | None = None, looks: bool = False) -> Reply | None:
         """The next answer, None when the worker has died. It stays the next one until it is `taken`.

@@ -27,7 +27,7 @@ from sekai.vector.actions import check_actions
 from sekai.vector.base import AutoresetOptions, SlotVecEnv
 from sekai.vector.building import check_equal_spaces
 from sekai.vector.carriers import Begun, Carrier, PickledRows
-from sekai.vector.exclusive import exclusive, exclusive_step
+from sekai.vector.exclusive import exclusive, exclusive_reset, exclusive_step
 from sekai.vector.failure import SLOW, Failure, Worker, raise_first_failure
 from sekai.vector.info_columns import InfoNews
 from sekai.vector.links import Gate, Slow
@@ -251,7 +251,7 @@ class RemoteVecEnv(SlotVecEnv, Generic[AnyLink]):
         self._lost = self._none_lost
         return result
 
-    @exclusive
+    @exclusive_reset
     def reset(self, *, seed: VecSeed = None, options: Any = None, mask: Any = None) -> VecResetResult:
         """Reset all shares in parallel. An exception of one lets the others finish and is raised at the end."""
         self._require_open()
@@ -277,7 +277,7 @@ class RemoteVecEnv(SlotVecEnv, Generic[AnyLink]):
         self._tell(infos)
         result = VecResetResult(observations, infos, dones)
         left = self._lost & ~request.mask
-        self._unfinished, self._lost = None, left if left.any() else self._none_lost
+        self._lost = left if left.any() else self._none_lost
         return result
 
     async def async_step(self, actions: Any) -> VecStepResult:
