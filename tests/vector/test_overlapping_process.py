@@ -29,8 +29,8 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 class Interrupts:
     """Raise `KeyboardInterrupt` at random moments, in `armed` blocks only."""
 
-    def __init__(self, seed: int) -> None:
-        self.rng, self.count = np.random.default_rng(seed), 0
+    def __init__(self, seed: int, mean: float = 0.0008) -> None:
+        self.rng, self.count, self.mean = np.random.default_rng(seed), 0, mean
         self.armed = False
 
     def _interrupt(self, *_: Any) -> None:
@@ -49,7 +49,7 @@ class Interrupts:
             signal.signal(signal.SIGALRM, before)
 
     def arm(self) -> None:
-        signal.setitimer(signal.ITIMER_REAL, float(self.rng.exponential(0.0008)) + 1e-5)
+        signal.setitimer(signal.ITIMER_REAL, float(self.rng.exponential(self.mean)) + 1e-5)
         self.armed = True
 
 
@@ -217,6 +217,38 @@ def test_rows_are_right_while_workers_die_again_and_again(backend: str) -> None:
             vec.send(actions, slots)
             # what a worker that dies was told is not what its slots did
         assert lost >= 2 and vec.worker_restarts >= 1  # type: ignore[attr-defined]  # of ProcVecEnv
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("backend", REMOTE)
+def test_interrupts_while_lost_workers_are_replaced_make_no_wrong_row(backend: str) -> None:
+    rng, interrupts = np.random.default_rng(0), Interrupts(4, mean=0.03)
+    with build(backend, "same_step", (10**6,) * 4, on_worker_loss="restart") as vec, interrupts.running():
+        seen = vec.reset(seed=0).observations.copy()
+        send(vec, interrupts, policy(np.arange(4), seen), np.arange(4))
+        lost = whole = 0
+        while interrupts.count < 8 or lost < 4:
+            try:
+                interrupts.arm()
+                slots, result = vec.recv(timeout=60)
+                interrupts.armed = False
+            except KeyboardInterrupt:
+                continue
+            for j, slot in enumerate(slots.tolist()):
+                row = result.observations[j]
+                if result.kind[j] == LOST:
+                    assert result.infos[j]["worker_lost"] is True
+                    lost += 1
+                else:
+                    assert result.kind[j] == STEP and row[:2].tolist() == seen[slot, :2].tolist()
+                    assert row[2] == seen[slot, 2] + 1
+                    assert result.rewards[j] == 100.0 * slot + 10.0 * row[2] + policy(slot, seen[slot : slot + 1])[0]
+                    whole += 1
+            seen[slots] = result.observations
+            actions = policy(slots, result.observations)
+            actions[rng.random(len(slots)) < 0.02] = DIE
+            send(vec, interrupts, actions, slots)
+        assert whole > 10 and vec.worker_restarts >= 1  # type: ignore[attr-defined]  # of ProcVecEnv
 
 
 # ---- slow workers ----------------------------------------------------------------------------------

@@ -140,7 +140,7 @@ class Link:
 
     def read(self) -> bool:
         """Read into the inbox what is no answer to a request of its own; False when the worker has died."""
-        if not self.inbox and not self._read_message(pickle.loads):
+        if self.released or not (self.inbox or self._read_message(pickle.loads)):
             self.dead = True
             return False
         return True

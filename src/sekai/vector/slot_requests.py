@@ -122,7 +122,7 @@ class WorkerSlots(OverlappingVecEnv):
             return False
         heard = [link for link in by_link if link.dead or link.inbox] or self._heard(list(by_link), deadline)
         for link in heard:
-            if link.read():
+            if self._serves(link) and link.read():  # a worker that does not serve has died, or is given up
                 self._take_row(link)
             else:
                 self._lose_worker(link, by_link[link])
