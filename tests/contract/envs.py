@@ -170,12 +170,13 @@ def factory(cls: Callable[..., Any], *args: Any, wrap: Callable[[Any], Any] | No
 def build_from(
     env_fns: Sequence[Callable[[], Any]], backend: str, mode: Any = "same_step", **kwargs: Any
 ) -> sekai.VecEnv:
-    """A vector environment of given sub-environments; from `"grouped"` on, and on Ray, two slots in a worker."""
+    """A vector environment of given sub-environments; the last two run two slots in a worker, `"ray"` all in one."""
     if backend == "pickled":
         return build_from(env_fns, "grouped", mode, shared_memory=False, **kwargs)
-    if backend in ("grouped", "ray"):
-        cls = sekai.ProcVecEnv if backend == "grouped" else sekai.RayVecEnv
-        return cls(env_fns, autoreset=mode, num_workers=(len(env_fns) + 1) // 2, **kwargs)
+    if backend == "grouped":
+        return sekai.ProcVecEnv(env_fns, autoreset=mode, num_workers=(len(env_fns) + 1) // 2, **kwargs)
+    if backend == "ray":
+        return sekai.RayVecEnv(env_fns, autoreset=mode, **{"num_workers": 1, **kwargs})
     classes = {"sync": sekai.SyncVecEnv, "async": sekai.AsyncVecEnv, "proc": sekai.ProcVecEnv}
     return classes[backend](env_fns, autoreset=mode, **kwargs)
 

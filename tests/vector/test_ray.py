@@ -94,7 +94,7 @@ def check_equal(one: Any, other: Any) -> None:
 def test_three_hundred_random_steps_are_the_same_as_in_sync(mode: str) -> None:
     rng = np.random.default_rng(0)
     lengths, endings = (2, 3, 5, 7, 4), ("terminated", "truncated", "both", "terminated", "truncated")
-    with build("ray", mode, lengths, endings) as vec, build("sync", mode, lengths, endings) as same:
+    with build("ray", mode, lengths, endings, num_workers=3) as vec, build("sync", mode, lengths, endings) as same:
         assert vec.num_workers == 3
         check_equal(vec.reset(seed=3), same.reset(seed=3))
         for call in range(300):
@@ -152,7 +152,7 @@ async def stepped(vec: sekai.VecEnv) -> list[Any]:
 
 
 def test_awaited_calls() -> None:
-    with build("ray", "same_step", (9, 9)) as vec:
+    with build("ray", "same_step", (9, 9), num_workers=2) as vec:
         assert asyncio.run(stepped(vec)) == [(0, 0, 1), (1, 0, 1)]
 
 
@@ -181,7 +181,7 @@ class Eager(Coded):
 
 
 def test_what_cannot_be_pickled_is_refused_before_anything_is_sent() -> None:
-    with build_from([factory(Eager, slot) for slot in range(3)], "ray") as vec:
+    with build_from([factory(Eager, slot) for slot in range(3)], "ray", num_workers=2) as vec:
         vec.reset(seed=0)
         lock = threading.Lock()
         for send in (lambda: vec.step((0, 0, lock)), lambda: vec.call("echo", lock), lambda: vec.set_attr("nap", lock)):
@@ -193,7 +193,7 @@ def test_what_cannot_be_pickled_is_refused_before_anything_is_sent() -> None:
 
 
 def test_what_cannot_be_unpickled_on_either_side_is_an_error_and_the_next_call_is_in_step() -> None:
-    with build_from([factory(Trapped, 0), factory(Trapped, 1)], "ray") as vec:
+    with build_from([factory(Trapped, 0), factory(Trapped, 1)], "ray", num_workers=2) as vec:
         vec.reset(seed=0)
         for call in (lambda: vec.call("trap"), lambda: vec.call("take", Trap())):
             with pytest.raises(sekai.VecEnvWorkerError, match="sprung"):
@@ -217,7 +217,9 @@ def test_a_large_array_is_put_into_the_store_once(monkeypatch: pytest.MonkeyPatc
     original = ray.put
     monkeypatch.setattr(ray, "put", lambda value: put.append(value.nbytes) or original(value))
     shared, own = np.arange(2.0**18), np.ones(2**18)
-    with build_from([factory(Historian, slot, (shared, own)[slot == 3]) for slot in range(4)], "ray") as vec:
+    with build_from(
+        [factory(Historian, slot, (shared, own)[slot == 3]) for slot in range(4)], "ray", num_workers=2
+    ) as vec:
         assert put == [1 << 21, 1 << 21]
         assert vec.call("facts") == [(float(shared.sum()), False)] * 3 + [(2.0**18, False)]
 
@@ -226,7 +228,7 @@ def test_a_large_array_is_put_into_the_store_once(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_reply_to_an_interrupted_step_is_not_taken_for_the_next_one() -> None:
-    with build("ray", "same_step", (3, 9, 9)) as vec:
+    with build("ray", "same_step", (3, 9, 9), num_workers=2) as vec:
         vec.reset(seed=0)
         vec.set_attr("nap", [0.0, 0.5, 0.0])
         with alarm(0.2):
@@ -237,7 +239,7 @@ def test_the_reply_to_an_interrupted_step_is_not_taken_for_the_next_one() -> Non
 
 
 def test_a_slow_step_is_named_and_the_next_call_is_in_step() -> None:
-    with build_from([factory(NapsOnce, slot) for slot in range(3)], "ray", step_timeout=1.0) as vec:
+    with build_from([factory(NapsOnce, slot) for slot in range(3)], "ray", num_workers=2, step_timeout=1.0) as vec:
         vec.reset(seed=0)
         vec.set_attr("nap", [0.0, 0.0, 1.7])
         with pytest.raises(sekai.VecEnvWorkerError, match=r"^Sub-env 2 raised TimeoutError: no answer in time"):
@@ -276,7 +278,7 @@ def test_a_call_that_may_have_been_executed_is_executed_once(
             raise lost
         return original(reference, timeout=timeout)
 
-    with build("ray", "same_step", (9, 9, 9)) as vec:
+    with build("ray", "same_step", (9, 9, 9), num_workers=2) as vec:
         vec.reset(seed=0)
         monkeypatch.setattr(ray, "get", get)
         doubtful = vec._links[0]._actor = Doubtful(vec._links[0]._actor, executed)  # type: ignore[attr-defined]
@@ -290,7 +292,7 @@ def test_a_call_that_may_have_been_executed_is_executed_once(
 
 
 def test_a_failing_step_names_the_slot_and_its_process() -> None:
-    with build("ray", "same_step", (9, 9, 9)) as vec:
+    with build("ray", "same_step", (9, 9, 9), num_workers=2) as vec:
         vec.reset(seed=0)
         with pytest.raises(sekai.VecEnvWorkerError, match=r"^Sub-env 2 raised ValueError: slot 2 went boom") as caught:
             vec.step([0, 0, BOOM])
@@ -300,7 +302,7 @@ def test_a_failing_step_names_the_slot_and_its_process() -> None:
 
 @pytest.mark.parametrize("action", [DIE, INTERRUPT])
 def test_a_dead_actor_is_reported_by_every_later_call_and_the_others_are_released(action: int) -> None:
-    vec = build_from([factory(Coded, slot) for slot in range(3)], "ray")
+    vec = build_from([factory(Coded, slot) for slot in range(3)], "ray", num_workers=2)
     vec.reset(seed=0)
     pids = vec.call("where")
     for call in (lambda: vec.step([0, 0, action]), lambda: vec.step([0, 0, 0]), lambda: vec.get_attr("t"), vec.reset):
