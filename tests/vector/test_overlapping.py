@@ -378,6 +378,28 @@ def test_closing_cancels_what_is_under_way_and_releases_a_thread_that_waits_for_
     assert len(caught) == 1 and not waiting.is_alive()
 
 
+def test_environments_are_closed_when_nothing_is_under_way_in_them_any_more() -> None:
+    said: list[str] = []
+
+    class Told(Gated):
+        async def async_step(self, action: Any) -> Any:
+            try:
+                return await super().async_step(action)
+            except asyncio.CancelledError:
+                said.append("cancelled")
+                raise
+
+        def close(self) -> None:
+            said.append("closed")
+
+    with build_from([factory(Told, 0)], "async") as vec:
+        vec.reset(seed=0)
+        vec.send([0], [0])
+        while not vec.envs[0].entered:  # type: ignore[attr-defined]  # of AsyncVecEnv
+            time.sleep(0.001)
+    assert said == ["cancelled", "closed"]
+
+
 # ---- partial resets --------------------------------------------------------------------------------
 
 

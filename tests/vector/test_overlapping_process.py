@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,32 @@ def test_interrupts_of_send_and_recv_lose_no_row(backend: str) -> None:
             vec.recv()
         assert np.array_equal(vec.step([0] * n).observations[:, 2], np.array(vec.get_attr("t")))
         assert not vec.lost_rows.any() and seen[:, 2].min() > 5
+
+
+@pytest.mark.parametrize("at", [1, 2])
+@pytest.mark.parametrize("backend", REMOTE)
+def test_an_interrupt_while_a_message_is_written_sends_it_once(backend: str, at: int) -> None:
+    # the first message has the worker serve single slots, the second has the action
+    interrupts = Interrupts(0)
+    with build(backend, "same_step", (9, 9)) as vec, interrupts.running():
+        vec.reset(seed=0)
+        pipe = vec._links[0].pipe  # type: ignore[attr-defined]  # of ProcVecEnv
+        write, written = pipe.send_bytes, [0]
+
+        def writes(message: bytes) -> None:
+            write(message)
+            written[0] += 1
+            if written[0] == at:
+                interrupts.armed = True
+                os.kill(os.getpid(), signal.SIGALRM)
+
+        pipe.send_bytes = writes
+        with pytest.raises(KeyboardInterrupt):
+            vec.send([3], [0])
+        assert vec.outstanding.tolist() == [True, False]
+        slots, result = vec.recv(timeout=60)
+        assert (slots.tolist(), result.rewards.tolist(), result.kind.tolist()) == ([0], [13.0], [STEP])
+        assert vec.get_attr("t") == [1, 0] and vec.step([0, 0]).kind.tolist() == [STEP, STEP]
 
 
 # ---- dead workers ----------------------------------------------------------------------------------
@@ -326,6 +353,28 @@ def test_messages_larger_than_the_pipe_do_not_wait_for_each_other(shared_memory:
                 assert (result.observations[j] == 1000.0 * slot + counts[slot]).all() and result.rewards[j] == slot
                 vec.send(result.observations[j : j + 1], [slot])
         assert counts.min() > 2
+
+
+def test_what_had_to_wait_for_room_is_sent_as_soon_as_there_is_some() -> None:
+    with build_from([factory(Wide, slot) for slot in range(2)], "proc", num_workers=1) as vec:
+        vec.reset(seed=0)
+        for slot in range(2):
+            vec.send(np.zeros((1, 1 << 17)), [slot])
+        assert vec.recv(timeout=60)[0].tolist() == [0]
+        time.sleep(1.0)  # the worker is not idle while the caller does something else
+        assert vec.recv(timeout=0)[0].tolist() == [1]
+
+
+def test_closing_reads_what_workers_are_writing_so_that_they_close_their_environments(tmp_path: Path) -> None:
+    class Marks(Wide):
+        def close(self) -> None:
+            (tmp_path / str(self.slot)).touch()
+
+    vec = build_from([factory(Marks, slot) for slot in range(3)], "proc", num_workers=1, close_timeout=20.0)
+    vec.reset(seed=0)
+    vec.send(np.zeros((3, 1 << 17)), range(3))
+    vec.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1", "2"]
 
 
 def test_what_cannot_be_pickled_is_refused_before_anything_is_sent_or_is_the_error_of_its_slot() -> None:
