@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -368,6 +369,19 @@ def test_wrong_arguments_are_refused(arguments: Any, error: type[Exception], tex
         sekai.RayVecEnv([factory(Coded, 0), factory(Coded, 1)], **arguments)
 
 
+@pytest.mark.parametrize("resources", [{"num_cpus": 0.1}, {"num_cpus": 0.1, "scheduling_strategy": "DEFAULT"}])
+def test_actors_get_their_options_and_are_spread_unless_told_otherwise(
+    resources: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[dict[str, Any]] = []
+    original = ray.actor.ActorClass.options
+    monkeypatch.setattr(
+        ray.actor.ActorClass, "options", lambda self, **options: given.append(options) or original(self, **options)
+    )
+    sekai.RayVecEnv([factory(Coded, 0)], resources=resources).close()
+    assert given == [{"scheduling_strategy": "SPREAD", **resources}]
+
+
 def test_where_ray_is_missing_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ModuleNotFoundError, match=r"needs Ray: pip install 'sekai-rl\[ray\]'\."):
@@ -413,7 +427,8 @@ def lose(nodes: Any, pids: list[int]) -> None:
     """Lose the second node, and with it, at once, the processes that run there."""
     nodes.remove_node(next(iter(nodes.worker_nodes)), allow_graceful=False)
     for pid in pids:
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it has gone with the node
+            os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("mode", MODES)
