@@ -29,6 +29,8 @@ def snapshot(value: Any) -> Any:
         return copied
     if kind is dict:
         # numbers and plain arrays are most of what an info holds: for them no further call
+        if ATOMS.issuperset(map(type, value.values())):
+            return value.copy()
         return {
             key: entry
             if type(entry) in ATOMS

@@ -173,35 +173,44 @@ class InfoReader:
         self._rows, self._bounds = rows, bounds
         self._forms: list[InfoForm | None] = [None] * len(bounds)
         self._columns: list[list[NDArray[Any]]] = [[] for _ in bounds]
+        self._joint: list[tuple[str, tuple[NDArray[Any], ...]]] | None = []  # of all workers; None: their forms differ
+        self._no_news = [None] * len(bounds)
 
     def learn(self, worker: int, news: InfoNews) -> None:
         """Take the form of the infos of a worker; to be called with all news, in order."""
         if news.form is not None:
             lo, hi = self._bounds[worker]
-            self._forms[worker], self._columns[worker] = news.form, columns_in(self._rows[lo:hi], news.form)
+            self._put(worker, news.form, columns_in(self._rows[lo:hi], news.form))
 
     def forget(self, worker: int) -> None:
         """A worker begins anew."""
-        self._forms[worker], self._columns[worker] = None, []
+        self._put(worker, None, [])
+
+    def _put(self, worker: int, form: InfoForm | None, columns: list[NDArray[Any]]) -> None:
+        self._forms[worker], self._columns[worker] = form, columns
+        alike = all(other == form for other in self._forms)
+        names = [column.name for column in form or ()]
+        self._joint = list(zip(names, zip(*self._columns, strict=True), strict=True)) if alike else None
 
     def read(self, news: Sequence[InfoNews | None]) -> Infos:
         """The infos of a call, in memory of their own."""
-        odd = {
+        n = self._bounds[-1][1]
+        odd = {} if news == self._no_news else self._odd(news)
+        if len(odd) == n:
+            return Infos.of(odd[slot] for slot in range(n))
+        if self._joint is None:
+            return Infos.of(odd.get(slot, row) for slot, row in enumerate(self._loose_rows()))
+        columns = {name: np.concatenate(parts) for name, parts in self._joint}
+        return Infos(n, rows=[odd.get(slot) for slot in range(n)] if odd else None, columns=columns)
+
+    def _odd(self, news: Sequence[InfoNews | None]) -> dict[int, dict[str, Any]]:
+        """The infos that no column holds, by slot."""
+        return {
             lo + slot: info
             for (lo, _), part in zip(self._bounds, news, strict=True)
             if part is not None
             for slot, info in part.odd.items()
         }
-        n = self._bounds[-1][1]
-        if len(odd) == n:
-            return Infos.of(odd[slot] for slot in range(n))
-        form = self._forms[0]
-        if any(other != form for other in self._forms[1:]):
-            return Infos.of(odd.get(slot, row) for slot, row in enumerate(self._loose_rows()))
-        names = [column.name for column in form or ()]
-        joined = [np.concatenate(parts) for parts in zip(*self._columns, strict=True)]
-        columns = dict(zip(names, joined, strict=True))
-        return Infos(n, rows=[odd.get(slot) for slot in range(n)] if odd else None, columns=columns)
 
     def _loose_rows(self) -> list[dict[str, Any]]:
         """The infos of every slot where the workers' forms differ; those of odd slots mean nothing."""

@@ -146,13 +146,17 @@ class LocalVecEnv(OverlappingVecEnv):
             result = env.step(action)
             if type(result) is not StepResult:
                 result = as_step_result(result, env)
-            if self._stepped(slot, result):
-                self._restarted(slot, call_reset(env, None, self._next_options[slot]))
+            self._arrived(slot, result)
         elif call == RESET:
             self.phase[slot] = NEW  # until the reset has succeeded
             self._was_reset(slot, call_reset(env, None, self._next_options[slot]))
         else:
             self._held(slot)
+
+    def _arrived(self, slot: int, result: StepResult) -> None:
+        """Take the result of a step, and reset the slot where that belongs to the same call."""
+        if self._stepped(slot, result):
+            self._restarted(slot, call_reset(self.envs[slot], None, self._next_options[slot]))
 
     def _reset_slot(self, slot: int, request: ResetRequest) -> None:
         """Reset a slot, by a blocking call. An exception is kept for the end of the call."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from sekai.core.env import as_step_result
+from sekai.core.results import StepResult
+from sekai.core.snapshot import snapshot
 from sekai.seeding import VecSeed
 from sekai.vector.base import AutoresetOptions
 from sekai.vector.blame import blame
 from sekai.vector.building import EnvFactory, building
 from sekai.vector.exclusive import exclusive, exclusive_step
-from sekai.vector.local import LocalVecEnv
+from sekai.vector.local import STEP, LocalVecEnv
 from sekai.vector.outstanding import Request, Row
 from sekai.vector.results import VecResetResult, VecStepResult
 
@@ -42,11 +45,26 @@ class SyncVecEnv(LocalVecEnv):
     def step(self, actions: Any) -> VecStepResult:
         """Step the slots in order. An exception of one lets the others finish and is raised at the end."""
         calls, batch = self._begin_step(actions)
-        advance, slot = self._advance, 0
+        envs, rows, rewards, infos, slot = self.envs, self._batch, self._rewards, self._infos, 0
+        write, fresh = self._write, self._fresh_infos
         try:
             for slot, action in enumerate(batch):
                 try:
-                    advance(slot, calls[slot], action)
+                    if calls[slot] != STEP:
+                        self._advance(slot, calls[slot], action)
+                        continue
+                    env = envs[slot]
+                    result = env.step(action)
+                    if type(result) is not StepResult:
+                        result = as_step_result(result, env)
+                    observation, reward, terminated, truncated, info = result
+                    if terminated or truncated or type(reward) is not float or type(info) is not dict:
+                        self._arrived(slot, result)
+                        continue
+                    # what `_stepped` does, written out for the row that nearly all are
+                    write(rows, slot, observation)
+                    rewards[slot] = reward
+                    infos[slot] = info if fresh[slot] else snapshot(info)
                 except Exception as error:
                     self._failed(slot, error)
         except BaseException:
