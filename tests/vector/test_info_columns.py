@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sekai.vector.board import INFO_BYTES
 from sekai.vector.info_columns import InfoReader, InfoWriter, columns_in, form_of
-from sekai.vector.infos import Infos, same_value
+from sekai.vector.infos import Infos, Part, same_value
 
 Row = dict[str, Any]
 
@@ -27,9 +27,10 @@ class Pair:
         self.pickled = 0
 
     def send(self, dicts: list[Row]) -> Infos:
-        news = [
-            writer.write(Infos.of(dicts[lo:hi])) for writer, (lo, hi) in zip(self.writers, self.bounds, strict=True)
-        ]
+        return self.send_infos([Infos.of(dicts[lo:hi]) for lo, hi in self.bounds])
+
+    def send_infos(self, shares: list[Infos]) -> Infos:
+        news = [writer.write(infos) for writer, infos in zip(self.writers, shares, strict=True)]
         for worker, part in enumerate(news):
             if part is not None:
                 self.reader.learn(worker, part)
@@ -75,6 +76,26 @@ def test_the_info_of_a_slot_that_ended_is_pickled_and_the_others_are_not() -> No
     part = infos.part("reset_info", np.arange(5))
     assert part.slots.tolist() == [3] and part.values == [{}]
     assert same(pair.send([{"t": i} for i in range(5)]), [{"t": i} for i in range(5)]) and pair.pickled == 0
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "i4", "i8", "u8", "f4", "f8", "M8[D]", "U3"])
+def test_columns_arrive_as_the_dicts_that_they_stand_for(dtype: str) -> None:
+    pair = Pair()
+    values = np.array([0, 1, 1, 0, 1]).astype(dtype) if dtype != "M8[D]" else np.arange(5).astype(dtype)
+    if dtype == "u8":
+        values[3] = 2**64 - 1  # more than an int64 holds
+    pairs = np.arange(10, dtype=np.float32).reshape(5, 2)
+
+    def shares() -> list[Infos]:
+        halves = [Infos(hi - lo, columns={"x": values[lo:hi], "w": pairs[lo:hi]}) for lo, hi in pair.bounds]
+        halves[1].put(Part("reset_info", [{"b": "of slot 4"}], np.array([2])))  # the third of its worker
+        return halves
+
+    expected = [dict(info) for half in shares() for info in half]
+    assert expected[4]["reset_info"] == {"b": "of slot 4"} and type(expected[0]["x"]) is not np.ndarray
+    for _ in range(2):
+        assert same(pair.send_infos(shares()), expected)
+    assert pair.pickled == {"u8": 3, "U3": 5}.get(dtype, 1)
 
 
 def test_what_was_read_does_not_change_with_the_next_call() -> None:

@@ -12,14 +12,14 @@ A slot whose info does not fit the form, such as one whose episode has ended, se
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sekai.vector.board import INFO_BYTES
-from sekai.vector.infos import Infos
+from sekai.vector.infos import Infos, item
 
 #: classes whose values a column gives back as they were, besides dates and arrays
 _NUMBERS = {bool: np.dtype(np.bool_), int: np.dtype(np.int64), float: np.dtype(np.float64)}
@@ -64,11 +64,27 @@ class InfoWriter:
 
     def write(self, infos: Infos) -> InfoNews | None:
         """Write what fits; None when all has been said by that."""
+        split = infos.split()
+        form = None if split is None else form_of_columns(split[0])
+        if split is not None and form is not None:
+            return self._write_columns(form, *split, infos)
         dicts = list(infos)
         values = self._all_values(dicts)
         if values is None:
             return self._write_some(dicts)
         return None if self._filled(values) else InfoNews(None, dict(enumerate(dicts)))
+
+    def _write_columns(
+        self, form: InfoForm, columns: Mapping[str, NDArray[Any]], more: Sequence[int], infos: Infos
+    ) -> InfoNews | None:
+        """`write`, of infos that are columns already; the slots in `more` have further keys."""
+        news = None if form == self._form else form
+        if news is not None:
+            self._take(form)
+        for place, values in zip(self._columns, columns.values(), strict=True):
+            place[:] = values
+        odd = {slot: infos[slot] for slot in more}
+        return InfoNews(news, odd) if odd or news is not None else None
 
     def _filled(self, values: Sequence[Sequence[Any]]) -> bool:
         """Write the columns; False where an int takes more than 64 bits."""
@@ -139,6 +155,13 @@ def form_of(info: dict[str, Any]) -> InfoForm | None:
     # each column begins at a multiple of 8 bytes, so that it may take up to 7 more than it needs
     size = sum(_bytes(column) for column in columns)
     return tuple(columns) if size <= INFO_BYTES - 8 else None
+
+
+def form_of_columns(columns: Mapping[str, NDArray[Any]]) -> InfoForm | None:
+    """The form of infos that are columns; None where it has none, or a column may hold what its place cannot."""
+    if any(values.dtype == np.uint64 for values in columns.values()):
+        return None
+    return form_of({name: item(values, 0) for name, values in columns.items()})
 
 
 def columns_in(rows: NDArray[np.uint8], form: InfoForm) -> list[NDArray[Any]]:

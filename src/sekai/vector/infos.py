@@ -160,12 +160,19 @@ class Infos(Sequence[dict[str, Any]]):
         """The columns, without a copy, where every slot has every key and no dict has been made; None otherwise."""
         return None if self._rows is not None or self._parts else self._columns
 
+    def split(self) -> tuple[Mapping[str, NDArray[Any]], list[int]] | None:
+        """The columns, without a copy, and the slots that have further keys; None where some dict has been made."""
+        if self._rows is not None:
+            return None
+        more = [slot for part in self._parts for slot in part.slots.tolist()]
+        return self._columns, sorted(set(more))
+
     def _make_row(self, slot: int) -> dict[str, Any]:
-        row = {name: _item(values, slot) for name, values in self._columns.items()}
+        row = {name: item(values, slot) for name, values in self._columns.items()}
         for part in self._parts:
             place = part.place(slot)
             if place >= 0:
-                row[part.name] = _item(part.values, place)
+                row[part.name] = item(part.values, place)
         return row
 
     def _all_rows(self) -> list[dict[str, Any]]:
@@ -292,7 +299,8 @@ def _items(values: Any) -> Sequence[Any]:
     return values.tolist() if values.ndim == 1 and values.dtype.kind not in "mM" else list(values.copy())
 
 
-def _item(values: Any, place: int) -> Any:
+def item(values: Any, place: int) -> Any:
+    """A value of a column, as it stands in the dict of its slot."""
     value = values[place]
     if not isinstance(values, np.ndarray):
         return value
