@@ -1,0 +1,152 @@
+"""`SafetyLearner`: what all safety learners have on top of Stable-Baselines3's: mode, discount, failure value, refusals."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from stable_baselines3.common.save_util import load_from_zip_file
+
+from sekai.safety.backups import Mode, check_terminal_type
+from sekai.safety.discount import DEFAULT_HORIZON_S, Annealing, FailureValue, gamma_of
+from sekai.safety.floors import FailureFloor
+from sekai.safety.steps import ArrayStepper, MarginStep, Stepper
+
+#: seconds of a step where the environment does not say
+DEFAULT_DT = 0.05
+
+
+class SafetyLearner:
+    """The part of a safety learner that does not depend on the algorithm.
+
+    Args:
+        policy, env: as for the SB3 class; a `sekai.VecEnv` is adapted.
+        gamma: discount of a step, or an `Annealing`; by default what `horizon_s` says.
+        horizon_s: horizon in seconds, `dt / (1 - gamma)`: by default 5 for avoid and 50 for reach-avoid, which is 0.99
+            and 0.999 per 0.05 s.
+        failure_value: what a failed step is worth at most, see `FailureFloor`.
+        terminal_type: what the last state of an episode is worth in reach-avoid: `"all"` min(l, g), `"g"` its g.
+        bootstrap_on_timeout: whether a timeout is backed up from its last observation; by default it ends the backup.
+        sb3: further arguments of the SB3 class.
+
+    Attributes:
+        mode: `"avoid"` or `"reach-avoid"`.
+    """
+
+    mode: ClassVar[Mode]
+
+    def __init__(
+        self,
+        policy: Any,
+        env: Any,
+        *,
+        gamma: float | Annealing | None = None,
+        horizon_s: float | None = None,
+        failure_value: Any = "auto",
+        terminal_type: str = "all",
+        bootstrap_on_timeout: bool = False,
+        **sb3: Any,
+    ) -> None:
+        if gamma is not None and horizon_s is not None:
+            raise ValueError(f"gamma is {gamma} and horizon_s {horizon_s}; give one of them.")
+        self.trained_mode: str = self.mode
+        self.terminal_type = check_terminal_type(terminal_type)
+        self.bootstrap_on_timeout = bool(bootstrap_on_timeout)
+        self.failure_value = failure_value
+        self._horizon_s, self._given_gamma = horizon_s, gamma
+        FailureFloor(failure_value, self.mode)  # refuse it before anything is built
+        super().__init__(policy, env, gamma=0.99, **{**self._sb3_options(), **sb3})  # type: ignore[call-arg]
+        if env is not None:
+            self.gamma = self._gamma_now()
+            self._floor = self._new_floor()
+
+    def _sb3_options(self) -> dict[str, Any]:
+        """Arguments of the SB3 class that the mode decides."""
+        return {}
+
+    # ---- the environment -----------------------------------------------------------------------
+
+    def _declared(self, name: str) -> Any:
+        """What the environment declares; None where it has no such attribute."""
+        try:
+            return self.env.get_attr(name)[0]  # type: ignore[attr-defined]
+        except AttributeError:
+            return None
+
+    def _stepper(self) -> Stepper:
+        return ArrayStepper(self.env, self.mode, self.device, finals=self.bootstrap_on_timeout)  # type: ignore[attr-defined]
+
+    def _action_bounds(self) -> tuple[torch.Tensor, torch.Tensor]:
+        space = self.action_space  # type: ignore[attr-defined]
+        bounds = getattr(self, "_bounds", None)
+        if bounds is None:
+            bounds = self._bounds = tuple(torch.as_tensor(edge, device=self.device) for edge in (space.low, space.high))  # type: ignore[attr-defined]
+        return bounds
+
+    # ---- discount and failure value ------------------------------------------------------------
+
+    @property
+    def dt(self) -> float:
+        """Seconds of a step, as the environment declares it."""
+        dt = self._declared("dt")
+        return DEFAULT_DT if dt is None else float(dt)
+
+    def _gamma_now(self) -> float:
+        gamma = self._given_gamma
+        if isinstance(gamma, Annealing):
+            return gamma(self.num_timesteps)  # type: ignore[attr-defined]
+        if gamma is not None:
+            return float(gamma)
+        return gamma_of(self._horizon_s or DEFAULT_HORIZON_S[self.mode], self.dt)
+
+    def _new_floor(self) -> FailureFloor:
+        horizon, g_range = self._declared("failure_horizon_s"), self._declared("g_range")
+        return FailureFloor(
+            self.failure_value,
+            self.mode,
+            steps=None if horizon is None else max(1.0, horizon / self.dt),
+            g_max=None if g_range is None else float(g_range[1]),
+        )
+
+    def _failure_value_now(self) -> float | None:
+        found = self._floor.value(self.gamma)
+        return found.value if isinstance(found, FailureValue) else found
+
+    def _see(self, step: MarginStep) -> None:
+        self._floor.see(step.g, step.terminated, step.terminated | step.timeouts)
+
+    # ---- saving --------------------------------------------------------------------------------
+
+    def _excluded_save_params(self) -> list[str]:
+        return [*super()._excluded_save_params(), "_bounds"]  # type: ignore[misc]
+
+    @classmethod
+    def load(cls, path: Any, *args: Any, **kwargs: Any) -> Any:
+        """Load a model that this class has saved.
+
+        Raises:
+            ValueError: it was saved by a learner of another mode, or by one that has none.
+        """
+        data, _, _ = load_from_zip_file(path, device="cpu")
+        mode = (data or {}).get("trained_mode")
+        if mode != cls.mode:
+            raise ValueError(
+                f"{path} was saved by a learner of mode {mode!r}, and {cls.__name__} is of mode {cls.mode!r}: load it "
+                "with the class that saved it."
+            )
+        return super().load(path, *args, **kwargs)  # type: ignore[misc]
+
+    # ---- certificates --------------------------------------------------------------------------
+
+    def predict_value(self, observations: Any) -> np.ndarray[Any, Any]:
+        """V of observations, `(...)` for `(..., *observation_shape)`; V >= 0 is what is called safe.
+
+        It leaves out the margin of the observed state itself, see `sekai.safety.backups`.
+        """
+        raise NotImplementedError
+
+    def certificate(self, observations: Any) -> np.ndarray[Any, Any]:
+        """Whether observations are called safe: `predict_value(observations) >= 0`, bool."""
+        safe: np.ndarray[Any, Any] = self.predict_value(observations) >= 0
+        return safe

@@ -1,0 +1,108 @@
+"""`OnPolicySafety`: what makes a safety learner of Stable-Baselines3's PPO and A2C.
+
+It owns collecting: margins are stored as they come, nothing is ever added to them, and returns are those of the operator.
+Updates are those of the base class.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.utils import obs_as_tensor
+
+from sekai.safety.backups import backup_ends
+from sekai.safety.learners.base import SafetyLearner
+from sekai.safety.tensor.rollouts import TensorReachAvoidRolloutBuffer, TensorSafetyRolloutBuffer
+
+ROLLOUTS = {buffer.mode: buffer for buffer in (TensorSafetyRolloutBuffer, TensorReachAvoidRolloutBuffer)}
+
+
+class OnPolicySafety(SafetyLearner):
+    """Collecting of an on-policy safety learner; stands before the SB3 class among the bases."""
+
+    rollout_buffer: TensorSafetyRolloutBuffer
+
+    def _sb3_options(self) -> dict[str, Any]:
+        return {"rollout_buffer_class": ROLLOUTS[self.mode]}
+
+    def collect_rollouts(
+        self, env: Any, callback: BaseCallback, rollout_buffer: TensorSafetyRolloutBuffer, n_rollout_steps: int
+    ) -> bool:
+        """Collect `n_rollout_steps` steps of every slot; False where the callback ended the training."""
+        assert self._last_obs is not None
+        self.policy.set_training_mode(False)
+        rollout_buffer.reset()
+        self._begin_rollout(rollout_buffer)
+        stepper = self._stepper()
+        if self.use_sde:
+            self.policy.reset_noise(env.num_envs)
+        callback.on_rollout_start()
+        for n in range(n_rollout_steps):
+            if self.use_sde and self.sde_sample_freq > 0 and n % self.sde_sample_freq == 0:
+                self.policy.reset_noise(env.num_envs)
+            with torch.no_grad():
+                actions, values, log_probs = self.policy(obs_as_tensor(self._last_obs, self.device))
+            step = stepper.step(self._executed(actions))
+            self.num_timesteps += env.num_envs
+            dones = step.terminated | step.timeouts
+            infos = step.infos
+            callback.update_locals(locals())
+            if not callback.on_step():
+                return False
+            if infos:
+                self._update_info_buffer(infos, dones.cpu().numpy())
+            rollout_buffer.add(
+                self._last_obs,
+                actions,
+                step.g,
+                values,
+                log_probs,
+                not_done=~backup_ends(step.terminated, step.timeouts, bootstrap_on_timeout=self.bootstrap_on_timeout),
+                trace=~dones,
+                l=step.l,
+            )
+            if step.final_observations is not None:
+                slots, rows = step.final_observations
+                with torch.no_grad():
+                    rollout_buffer.put_final_values(slots, self.policy.predict_values(obs_as_tensor(rows, self.device)))
+            self._see(step)
+            self._last_obs = step.observations
+            self._last_episode_starts = dones
+        with torch.no_grad():
+            last_values = self.policy.predict_values(obs_as_tensor(self._last_obs, self.device))
+        self._end_rollout(rollout_buffer)
+        rollout_buffer.compute_returns_and_advantage(last_values)
+        callback.update_locals(locals())
+        callback.on_rollout_end()
+        return True
+
+    def _executed(self, actions: torch.Tensor) -> torch.Tensor:
+        """The actions in the units of the environment, inside its box."""
+        if not isinstance(self.action_space, spaces.Box):
+            return actions
+        if self.policy.squash_output:
+            return self.policy.unscale_action(actions)
+        low, high = self._action_bounds()
+        return torch.clamp(actions, low, high)
+
+    def _begin_rollout(self, rollout_buffer: TensorSafetyRolloutBuffer) -> None:
+        self.gamma = rollout_buffer.gamma = self._gamma_now()
+        rollout_buffer.terminal_type = self.terminal_type
+
+    def _end_rollout(self, rollout_buffer: TensorSafetyRolloutBuffer) -> None:
+        rollout_buffer.failure_value = self._failure_value_now()
+        self._log_rollout(rollout_buffer)
+
+    def _log_rollout(self, rollout_buffer: TensorSafetyRolloutBuffer) -> None:
+        """What shows early that a certificate is going wrong."""
+        values, g = rollout_buffer.values, rollout_buffer.g.cpu().numpy()
+        self.logger.record("safety/share_certified", float(np.mean(values >= 0)))
+        self.logger.record("safety/share_outside_g", float(np.mean((values < g.min()) | (values > g.max()))))
+        self.logger.record("safety/g_mean", float(g.mean()))
+        self.logger.record("safety/gamma", self.gamma)
+        if rollout_buffer.failure_value is not None:
+            self.logger.record("safety/failure_value", rollout_buffer.failure_value)

@@ -1,0 +1,119 @@
+"""`MarginStep`: what a learner sees of one step, and `ArrayStepper`, which takes it from a NumPy environment.
+
+Learners know one interface, in tensors; where the numbers come from is decided here and in `sekai.safety.tensor`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+
+from sekai.safety.backups import REACH_AVOID, Mode
+
+Tensor = torch.Tensor
+
+
+class MarginStep(NamedTuple):
+    """One step of N slots.
+
+    Attributes:
+        observations: of the next decision, `(N, ...)`: where an episode ended, the first of the next one.
+        g: safety margins of the states after the step, float `(N,)`.
+        l: target margins of the same states, `(N,)`; None in avoid.
+        terminated: bool `(N,)`.
+        timeouts: bool `(N,)`, truncated and not terminated.
+        final_observations: `(slots, rows)`: where a timeout stood, and the last observation there; None where it is not
+            known.
+        infos: one dict per slot, empty where the environment gives none.
+    """
+
+    observations: Any
+    g: Tensor
+    l: Tensor | None  # noqa: E741
+    terminated: Tensor
+    timeouts: Tensor
+    final_observations: tuple[Tensor, Any] | None
+    infos: list[dict[str, Any]]
+
+
+class Stepper(Protocol):
+    """Steps the environment of a learner."""
+
+    def step(self, actions: Tensor) -> MarginStep:
+        """One step; `actions` are in the units of the environment."""
+        ...
+
+
+class ArrayStepper:
+    """The steps of a Stable-Baselines3 vector environment.
+
+    Args:
+        env: reward is g, `info["l_x"]` is l, `info["TimeLimit.truncated"]` says that an end was a timeout.
+        mode: of the learner; an avoid learner does not look at l.
+        device: of the tensors.
+        finals: whether the last observations of timeouts are wanted.
+
+    Raises:
+        LookupError: by `step`: a reach-avoid step without l; the message names the slot.
+        ValueError: by `step`: a margin that is not finite, or a timeout whose last observation is missing.
+    """
+
+    def __init__(self, env: Any, mode: Mode, device: Any, *, finals: bool) -> None:
+        self._env, self._device, self._finals = env, device, finals
+        self._has_target = mode == REACH_AVOID
+
+    def step(self, actions: Tensor) -> MarginStep:
+        """One step of all slots."""
+        observations, rewards, dones, infos = self._env.step(actions.cpu().numpy())
+        g = _finite("The reward, which is the margin g,", rewards)
+        ended = np.flatnonzero(dones).tolist()
+        timeouts = np.zeros(len(dones), bool)
+        for slot in ended:
+            timeouts[slot] = infos[slot].get("TimeLimit.truncated", False)
+        margins = None
+        if self._has_target:
+            missing = [slot for slot, info in enumerate(infos) if "l_x" not in info]
+            if missing:
+                raise LookupError(
+                    f"The info of sub-env {missing[0]} has no 'l_x' ({len(missing)} of {len(infos)} have none). A "
+                    "reach-avoid learner needs the target margin with every step; an avoid task is for Safety learners."
+                )
+            margins = self._tensor(_finite("info['l_x']", np.array([info["l_x"] for info in infos])))
+        return MarginStep(
+            observations,
+            self._tensor(g),
+            margins,
+            torch.as_tensor(dones & ~timeouts, device=self._device),
+            torch.as_tensor(timeouts, device=self._device),
+            self._final_observations(np.flatnonzero(timeouts), infos) if self._finals else None,
+            infos,
+        )
+
+    def _tensor(self, numbers: Any) -> Tensor:
+        return torch.as_tensor(numbers, dtype=torch.float32, device=self._device)
+
+    def _final_observations(self, slots: Any, infos: list[dict[str, Any]]) -> tuple[Tensor, Any] | None:
+        if not len(slots):
+            return None
+        missing = [slot for slot in slots.tolist() if infos[slot].get("terminal_observation") is None]
+        if missing:
+            raise ValueError(
+                f"bootstrap_on_timeout=True needs the last observation of every timeout, and the info of sub-env "
+                f"{missing[0]} has no 'terminal_observation': leave it False, or use an environment that gives it."
+            )
+        rows = [infos[slot]["terminal_observation"] for slot in slots.tolist()]
+        batch: Any = (
+            {key: np.stack([row[key] for row in rows]) for key in rows[0]}
+            if isinstance(rows[0], dict)
+            else np.stack(rows)
+        )
+        return torch.as_tensor(slots, device=self._device), batch
+
+
+def _finite(what: str, numbers: Any) -> Any:
+    bad = np.flatnonzero(~np.isfinite(numbers))
+    if len(bad):
+        raise ValueError(f"{what} of sub-env {bad[0]} is {numbers[bad[0]]}; expected a finite number.")
+    return numbers
