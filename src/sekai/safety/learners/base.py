@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from gymnasium import spaces
 from stable_baselines3.common.save_util import load_from_zip_file
 
 from sekai.safety.backups import Mode, check_terminal_type
@@ -145,6 +147,26 @@ class SafetyLearner:
         It leaves out the margin of the observed state itself, see `sekai.safety.backups`.
         """
         raise NotImplementedError
+
+    def _on_rows(self, observations: Any, value: Callable[[Any], torch.Tensor]) -> np.ndarray[Any, Any]:
+        """The value of each observation, with the leading axes that they have."""
+        space = self.observation_space  # type: ignore[attr-defined]
+        key = None if not isinstance(space, spaces.Dict) else next(iter(space.spaces))
+        leaf = np.asarray(observations if key is None else observations[key])
+        shape = (space if key is None else space[key]).shape
+        leading = leaf.shape[: leaf.ndim - len(shape)]
+        if leaf.shape[len(leading) :] != shape:
+            raise ValueError(f"The observations have shape {leaf.shape}; expected (..., *{shape}).")
+        flat = (
+            leaf.reshape(-1, *shape)
+            if key is None
+            else {name: np.asarray(part).reshape(-1, *space[name].shape) for name, part in observations.items()}
+        )
+        self.policy.set_training_mode(False)  # type: ignore[attr-defined]
+        with torch.no_grad():
+            rows = self.policy.obs_to_tensor(flat)[0]  # type: ignore[attr-defined]
+            values: np.ndarray[Any, Any] = value(rows).cpu().numpy()
+        return values.reshape(leading)
 
     def certificate(self, observations: Any) -> np.ndarray[Any, Any]:
         """Whether observations are called safe: `predict_value(observations) >= 0`, bool."""

@@ -106,3 +106,7 @@ class OnPolicySafety(SafetyLearner):
         self.logger.record("safety/gamma", self.gamma)
         if rollout_buffer.failure_value is not None:
             self.logger.record("safety/failure_value", rollout_buffer.failure_value)
+
+    def predict_value(self, observations: Any) -> np.ndarray[Any, Any]:
+        """See `SafetyLearner.predict_value`: that of the value network."""
+        return self._on_rows(observations, self.policy.predict_values)

@@ -20,6 +20,7 @@ from stable_baselines3.common.type_aliases import RolloutBufferSamples
 
 from sekai.safety.backups import AVOID, REACH_AVOID, Mode
 from sekai.safety.returns import safety_returns
+from sekai.safety.tensor.columns import dtype_of, flat_rows, new_columns, put_row
 
 Tensor = torch.Tensor
 
@@ -64,17 +65,11 @@ class TensorSafetyRolloutBuffer(BaseBuffer):  # type: ignore[misc]  # SB3 is an 
             self._lay_out()
 
     def _lay_out(self) -> None:
-        self.observations = self._columns(self.observation_space)
-        action_dtype = torch.float32 if isinstance(self.action_space, spaces.Box) else torch.int64
-        self.actions = self._column((self.action_dim,), action_dtype)
+        self.observations = new_columns(self.observation_space, (self.buffer_size, self.n_envs), self.device)
+        self.actions = self._column((self.action_dim,), dtype_of(self.action_space))
         self.g, self._values, self._log_probs, self._next_values = (self._column() for _ in range(4))
         self.not_done, self.trace = self._column(dtype=torch.bool), self._column(dtype=torch.bool)
         self._returns, self._advantages = self._column(), self._column()
-
-    def _columns(self, space: spaces.Space[Any]) -> Any:
-        if isinstance(space, spaces.Dict):
-            return {key: self._columns(part) for key, part in space.spaces.items()}
-        return self._column(space.shape or (), _dtype(space))
 
     def _column(self, shape: tuple[int, ...] = (), dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.zeros((self.buffer_size, self.n_envs, *shape), dtype=dtype, device=self.device)
@@ -102,7 +97,7 @@ class TensorSafetyRolloutBuffer(BaseBuffer):  # type: ignore[misc]  # SB3 is an 
             l: target margins after the step, `(N,)`; reach-avoid only.
         """
         t = self.pos
-        _put(self.observations, t, observations)
+        put_row(self.observations, t, observations)
         self.actions[t] = actions.reshape(self.n_envs, -1)
         self.g[t] = g
         self._values[t], self._log_probs[t] = values.flatten(), log_probs.flatten()
@@ -175,7 +170,7 @@ class TensorSafetyRolloutBuffer(BaseBuffer):  # type: ignore[misc]  # SB3 is an 
             column.flatten(0, 1)[batch_inds]
             for column in (self.actions, self._values, self._log_probs, self._advantages, self._returns)
         ]
-        return RolloutBufferSamples(_flat_rows(self.observations, batch_inds), *flat)
+        return RolloutBufferSamples(flat_rows(self.observations, batch_inds), *flat)
 
 
 class TensorReachAvoidRolloutBuffer(TensorSafetyRolloutBuffer):
@@ -194,23 +189,3 @@ class TensorReachAvoidRolloutBuffer(TensorSafetyRolloutBuffer):
 
     def _target(self) -> Tensor | None:
         return self.l
-
-
-def _dtype(space: spaces.Space[Any]) -> torch.dtype:
-    """Images stay bytes, as the policy's preprocessing expects them."""
-    assert space.dtype is not None
-    return torch.as_tensor(np.zeros((), space.dtype)).dtype if space.dtype.kind in "uib" else torch.float32
-
-
-def _put(columns: Any, t: int, rows: Any) -> None:
-    if isinstance(columns, dict):
-        for key, column in columns.items():
-            _put(column, t, rows[key])
-    else:
-        columns[t] = rows if isinstance(rows, torch.Tensor) else torch.as_tensor(rows, device=columns.device)
-
-
-def _flat_rows(columns: Any, rows: Tensor) -> Any:
-    if isinstance(columns, dict):
-        return {key: _flat_rows(column, rows) for key, column in columns.items()}
-    return columns.flatten(0, 1)[rows]

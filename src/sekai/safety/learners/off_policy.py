@@ -1,0 +1,130 @@
+"""`OffPolicySafety`: collecting of SAC and DQN on margins, on the device of the learner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from gymnasium import spaces
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.noise import ActionNoise
+from stable_baselines3.common.type_aliases import RolloutReturn, TrainFreq
+from stable_baselines3.common.utils import obs_as_tensor, should_collect_more_steps
+
+from sekai.safety.backups import backup_ends, target
+from sekai.safety.learners.base import SafetyLearner
+from sekai.safety.tensor.replay import (
+    SafetyBatch,
+    TensorReachAvoidReplayBuffer,
+    TensorReplayBuffer,
+    TensorSafetyReplayBuffer,
+)
+
+REPLAYS = {buffer.mode: buffer for buffer in (TensorSafetyReplayBuffer, TensorReachAvoidReplayBuffer)}
+Tensor = torch.Tensor
+
+
+class OffPolicySafety(SafetyLearner):
+    """Collecting of an off-policy safety learner; stands before the SB3 class among the bases."""
+
+    replay_buffer: TensorReplayBuffer
+
+    def _sb3_options(self) -> dict[str, Any]:
+        return {"replay_buffer_class": REPLAYS[self.mode]}
+
+    def _explore(self, observations: Any) -> Tensor:
+        """Actions to learn from, boxes scaled to [-1, 1]."""
+        raise NotImplementedError
+
+    def collect_rollouts(
+        self,
+        env: Any,
+        callback: BaseCallback,
+        train_freq: TrainFreq,
+        replay_buffer: TensorReplayBuffer,
+        action_noise: ActionNoise | None = None,
+        learning_starts: int = 0,
+        log_interval: int | None = None,
+    ) -> RolloutReturn:
+        """Collect and store as many steps or episodes as `train_freq` says."""
+        self.policy.set_training_mode(False)
+        if action_noise is not None:
+            raise ValueError("action_noise is given; safety learners explore with their own policy: leave it out.")
+        steps, episodes = 0, 0
+        stepper = self._stepper()
+        if self.use_sde:
+            self.actor.reset_noise(env.num_envs)
+        callback.on_rollout_start()
+        while should_collect_more_steps(train_freq, steps, episodes):
+            if self.use_sde and self.sde_sample_freq > 0 and steps % self.sde_sample_freq == 0:
+                self.actor.reset_noise(env.num_envs)
+            with torch.no_grad():
+                if self.num_timesteps < learning_starts:
+                    actions = self._random_actions(env.num_envs)
+                else:
+                    actions = self._explore(obs_as_tensor(self._last_obs, self.device))
+            step = stepper.step(self._executed(actions))
+            self.num_timesteps += env.num_envs
+            steps += 1
+            dones = step.terminated | step.timeouts
+            infos = step.infos
+            callback.update_locals(locals())
+            if not callback.on_step():
+                return RolloutReturn(steps * env.num_envs, episodes, continue_training=False)
+            replay_buffer.add(
+                self._last_obs,
+                step.observations,
+                actions,
+                step.g,
+                not_done=~backup_ends(step.terminated, step.timeouts, bootstrap_on_timeout=self.bootstrap_on_timeout),
+                finals=step.final_observations,
+                l=step.l,
+            )
+            self._see(step)
+            self._last_obs = step.observations
+            self._update_current_progress_remaining(self.num_timesteps, self._total_timesteps)
+            self._on_step()
+            if infos:
+                episodes += self._count_episodes(infos, dones, log_interval)
+        callback.on_rollout_end()
+        return RolloutReturn(steps * env.num_envs, episodes, True)
+
+    def _count_episodes(self, infos: list[dict[str, Any]], dones: Tensor, log_interval: int | None) -> int:
+        ended = dones.cpu().numpy()
+        self._update_info_buffer(infos, ended)
+        before, count = self._episode_num, int(ended.sum())
+        self._episode_num += count
+        if log_interval is not None and before // log_interval != self._episode_num // log_interval:
+            self.dump_logs()
+        return count
+
+    def _random_actions(self, num_envs: int) -> Tensor:
+        """Uniform actions, boxes scaled to [-1, 1]."""
+        space = self.action_space
+        if isinstance(space, spaces.Box):
+            return 2 * torch.rand((num_envs, *space.shape), device=self.device) - 1
+        return torch.randint(int(space.n), (num_envs,), device=self.device)
+
+    def _executed(self, actions: Tensor) -> Tensor:
+        """The actions in the units of the environment."""
+        if not isinstance(self.action_space, spaces.Box):
+            return actions
+        low, high = self._action_bounds()
+        return low + 0.5 * (actions + 1.0) * (high - low)
+
+    def _targets(self, batch: SafetyBatch, v_next: Tensor) -> Tensor:
+        """What Q of the batch is regressed on."""
+        return target(
+            self.mode,
+            batch.g,
+            v_next,
+            batch.not_done,
+            self.gamma,
+            batch.l,
+            self.terminal_type,
+            failure_value=self._failure_now,
+        )
+
+    def _begin_training(self) -> None:
+        self.gamma = self._gamma_now()
+        self._failure_now = self._failure_value_now()

@@ -1,0 +1,149 @@
+"""SAC on margins: entropy stands in the loss of the actor and in no target, and the target takes the action of the mode.
+
+A critic of a discount near 1 can rise by (1 - gamma) per update only, and fall at once; so avoid begins high, at the
+largest margin, and reach-avoid low. The least of two critics, which keeps rewards from being overestimated, ratchets a
+minimum down: targets take the mean, certificates the least.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from stable_baselines3 import SAC
+from torch.nn import functional
+
+from sekai.safety.backups import AVOID
+from sekai.safety.learners.off_policy import OffPolicySafety
+from sekai.safety.tensor.replay import SafetyBatch
+
+Tensor = torch.Tensor
+Aggregator = Literal["mean", "min"]
+
+
+class SacSafety(OffPolicySafety, SAC):  # type: ignore[misc]  # SB3 is an extra, and read as Any
+    """SAC of either mode.
+
+    Args:
+        policy, env: as for SB3's SAC.
+        target_aggregator, actor_aggregator: of the critics: `"mean"` or `"min"`.
+        alpha_bounds: the entropy coefficient stays between these two numbers.
+        initial_value: what the critics say at first; by default the largest margin seen before learning starts for
+            avoid, the least of min(l, g) for reach-avoid; None: what SB3 begins with.
+        sb3: further arguments, see `SafetyLearner`.
+    """
+
+    def __init__(
+        self,
+        policy: Any,
+        env: Any,
+        *,
+        target_aggregator: Aggregator = "mean",
+        actor_aggregator: Aggregator = "mean",
+        alpha_bounds: tuple[float, float] = (0.0, float("inf")),
+        initial_value: Any = "auto",
+        **sb3: Any,
+    ) -> None:
+        for name, given in {"target_aggregator": target_aggregator, "actor_aggregator": actor_aggregator}.items():
+            if given not in ("mean", "min"):
+                raise ValueError(f"{name} is {given!r}; expected 'mean' or 'min'.")
+        low, high = alpha_bounds
+        if not 0.0 <= low <= high:
+            raise ValueError(f"alpha_bounds is {alpha_bounds}; expected (low, high) with 0 <= low <= high.")
+        self.target_aggregator, self.actor_aggregator = target_aggregator, actor_aggregator
+        self.alpha_bounds = float(low), float(high)
+        self.initial_value = initial_value
+        super().__init__(policy, env, **sb3)
+
+    def _sb3_options(self) -> dict[str, Any]:
+        return {**super()._sb3_options(), "gradient_steps": 4, "tau": 0.02, "learning_starts": 1000}
+
+    def _explore(self, observations: Any) -> Tensor:
+        actions: Tensor = self.actor(observations)
+        return actions
+
+    def train(self, gradient_steps: int, batch_size: int = 64) -> None:
+        """Learn from so many batches."""
+        self.policy.set_training_mode(True)
+        optimizers = [self.actor.optimizer, self.critic.optimizer]
+        if self.ent_coef_optimizer is not None:
+            optimizers.append(self.ent_coef_optimizer)
+        self._update_learning_rate(optimizers)
+        self._begin_training()
+        if self._n_updates == 0:
+            self._initialise_critics()
+        losses = np.array([self._update(self.replay_buffer.sample(batch_size)) for _ in range(gradient_steps)])
+        self._n_updates += gradient_steps
+        self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
+        for name, mean in zip(("ent_coef", "critic_loss", "actor_loss"), losses.mean(axis=0), strict=True):
+            self.logger.record(f"train/{name}", mean)
+
+    def _update(self, batch: SafetyBatch) -> tuple[float, float, float]:
+        """One step of every optimiser; the entropy coefficient and both losses."""
+        if self.use_sde:
+            self.actor.reset_noise()
+        actions, log_prob = self.actor.action_log_prob(batch.observations)
+        log_prob = log_prob.reshape(-1, 1)
+        alpha = self._alpha(log_prob)
+        with torch.no_grad():
+            after = self.actor(batch.next_observations, deterministic=True)
+            v_next = _aggregate(self.critic_target(batch.next_observations, after), self.target_aggregator)
+            targets = self._targets(batch, v_next)
+        critic_loss = sum(0.5 * functional.mse_loss(q, targets) for q in self.critic(batch.observations, batch.actions))
+        self.critic.optimizer.zero_grad()
+        critic_loss.backward()
+        self.critic.optimizer.step()
+        value = _aggregate(self.critic(batch.observations, actions), self.actor_aggregator)
+        actor_loss = (alpha * log_prob - value).mean()
+        self.actor.optimizer.zero_grad()
+        actor_loss.backward()
+        self.actor.optimizer.step()
+        self._follow()
+        return float(alpha), critic_loss.item(), actor_loss.item()
+
+    def _alpha(self, log_prob: Tensor) -> Tensor:
+        """The entropy coefficient within its bounds, after a step of its optimiser."""
+        low, high = self.alpha_bounds
+        if self.ent_coef_optimizer is None or self.log_ent_coef is None:
+            return torch.clamp(self.ent_coef_tensor, low, high)
+        alpha = torch.clamp(torch.exp(self.log_ent_coef.detach()), low, high)
+        loss = -(self.log_ent_coef * (log_prob + self.target_entropy).detach()).mean()
+        self.ent_coef_optimizer.zero_grad()
+        loss.backward()
+        self.ent_coef_optimizer.step()
+        with torch.no_grad():  # or it would go on beyond its bounds, and take as long to come back
+            self.log_ent_coef.clamp_(np.log(max(low, 1e-30)), np.log(high) if np.isfinite(high) else None)
+        return alpha
+
+    def _follow(self) -> None:
+        """Let the target critics follow."""
+        with torch.no_grad():
+            for mine, theirs in zip(self.critic_target.parameters(), self.critic.parameters(), strict=True):
+                mine.lerp_(theirs, self.tau)
+
+    def _initialise_critics(self) -> None:
+        value = self.initial_value
+        if value is None:
+            return
+        if value == "auto":
+            buffer = self.replay_buffer
+            rows = buffer.size()
+            g = buffer.g[:rows]
+            value = g.max() if self.mode == AVOID else torch.minimum(g, buffer.l[:rows]).min()
+        with torch.no_grad():
+            for critic in (self.critic, self.critic_target):
+                for network in critic.q_networks:
+                    network[-1].bias.fill_(float(value))
+
+    def predict_value(self, observations: Any) -> np.ndarray[Any, Any]:
+        """See `SafetyLearner.predict_value`: the least of the critics, at the action of the mode."""
+        return self._on_rows(observations, self._lower_value)
+
+    def _lower_value(self, rows: Any) -> Tensor:
+        return _aggregate(self.critic(rows, self.actor(rows, deterministic=True)), "min")
+
+
+def _aggregate(values: tuple[Tensor, ...], how: Aggregator) -> Tensor:
+    together = torch.cat(values, dim=1)
+    return together.mean(dim=1, keepdim=True) if how == "mean" else together.amin(dim=1, keepdim=True)
