@@ -156,5 +156,5 @@ def test_unknown_words_are_refused() -> None:
         check_mode("reach")
     with pytest.raises(ValueError, match=r"terminal_type is 'l'; expected one of \('all', 'g'\)"):
         check_terminal_type("l")
-    with pytest.raises(ValueError, match="failure_value is 0.0; expected a number below 0"):
+    with pytest.raises(ValueError, match=r"failure_value is 0\.0; expected a number below 0"):
         avoid_target(a(1), a(1), a(1), 0.9, failure_value=0.0)

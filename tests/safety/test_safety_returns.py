@@ -123,7 +123,7 @@ def test_the_failure_value_follows_its_rule() -> None:
     floor = failure_value(0.99, steps=40, g_max=1.0)
     assert floor.value == pytest.approx(-0.4948, abs=1e-4) and floor.risk == pytest.approx(1 / 1.4948, abs=1e-4)
     assert failure_value(0.999, steps=40, g_max=1.0).value == pytest.approx(-0.0408, abs=1e-4)
-    # a doomed state 40 steps from failure, g = g_max until then, has the value 0 exactly, and a lower floor makes it less
+    # a doomed state 40 steps from failure, with g = g_max until then, has the value 0 exactly
     value = floor.value
     for _ in range(40):
         value = target("avoid", np.array([1.0]), np.array([value]), np.array([True]), 0.99)[0]

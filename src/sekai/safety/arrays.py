@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+
+#: a tensor of torch, which is read as Any
+Tensor: TypeAlias = Any
 
 
 def namespace(*arrays: Any) -> Any:

@@ -27,12 +27,12 @@ Sources: Fisac et al., "Bridging Hamilton-Jacobi Safety Analysis and Reinforceme
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast
 
 from sekai.safety.arrays import namespace
 
-AVOID = "avoid"
-REACH_AVOID = "reach-avoid"
+AVOID: Final = "avoid"
+REACH_AVOID: Final = "reach-avoid"
 MODES = (AVOID, REACH_AVOID)
 TERMINAL_TYPES = ("all", "g")
 

@@ -4,13 +4,13 @@ A discount per step means another thing at another step length; a horizon in sec
 
     gamma = 1 - dt / horizon_s           horizon_s = dt / (1 - gamma)
 
-Avoid values are too high for gamma < 1: a state that is doomed to fail in k steps, and has margins up to gbar until then,
-still has the value (1 - gamma^k) gbar + gamma^k * terminal. It stays below 0 when
+Avoid values are too high for gamma < 1: a state that is doomed to fail in k steps, and has margins up to gbar until
+then, still has the value (1 - gamma^k) gbar + gamma^k * terminal. It stays below 0 when
 
     terminal <= -c,    c >= (gamma^-k - 1) * gbar
 
-for the longest such k. The other way round, V(s) >= 0 then bounds the probability of failing by about gbar / (gbar + c).
-A floor lower than that costs coverage where the policy is still noisy: the smallest one is the right one.
+for the longest such k. The other way round, V(s) >= 0 then bounds the probability of failing by about
+gbar / (gbar + c). A lower floor costs coverage where the policy is still noisy: take the smallest that does.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ from typing import NamedTuple
 
 #: what a horizon is by default: gamma 0.99 per 0.05 s for avoid, 0.999 for reach-avoid, which errs to the safe side
 DEFAULT_HORIZON_S = {"avoid": 5.0, "reach-avoid": 50.0}
+
+
+#: changes of a discount that is annealed in steps
+STAIRS = 10
 
 
 class FailureValue(NamedTuple):
@@ -42,8 +46,8 @@ class FailureValue(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"failure value {self.value:.3g} (gamma {self.gamma:.6g}, failure within {self.steps:.4g} steps, margins up "
-            f"to {self.g_max:.3g}); V >= 0 allows a risk of about {self.risk:.2g}"
+            f"failure value {self.value:.3g} (gamma {self.gamma:.6g}, failure within {self.steps:.4g} steps, margins "
+            f"up to {self.g_max:.3g}); V >= 0 allows a risk of about {self.risk:.2g}"
         )
 
 
@@ -84,8 +88,8 @@ class Annealing:
     Args:
         start, end: discount of a step, in `(0, 1)`.
         steps: environment steps until the end is reached.
-        kind: `"geometric"`: 1 - gamma shrinks by the same factor with every step; `"step"`: it is halved at equal
-            intervals.
+        kind: `"geometric"`: 1 - gamma shrinks by the same factor with every step; `"step"`: it does so in ten
+            stairs of equal length.
 
     Raises:
         ValueError: numbers out of range, or another kind.
@@ -107,6 +111,5 @@ class Annealing:
         done = min(steps / self.steps, 1.0)
         ratio = (1.0 - self.end) / (1.0 - self.start)
         if self.kind == "step":
-            halvings = -math.log2(ratio)
-            return max(self.start, min(self.end, 1.0 - (1.0 - self.start) * 0.5 ** math.floor(done * (halvings + 1))))
-        return 1.0 - (1.0 - self.start) * ratio**done
+            done = math.floor(done * STAIRS) / STAIRS
+        return 1.0 - (1.0 - self.start) * math.pow(ratio, done)

@@ -1,4 +1,4 @@
-"""`FailureFloor`: which failure value a learner uses, from what it was given, what the task declares, or what it has seen.
+"""`FailureFloor`: which failure value a learner uses: as given, from what the task declares, or from what it has seen.
 
 Where a task declares nothing, it is estimated from failed episodes: the longest fall of g into a failure, in steps, and
 the highest margin from which g fell. A state may have been doomed before g began to fall, so this is a lower bound.
@@ -10,10 +10,9 @@ from typing import Any
 
 import torch
 
+from sekai.safety.arrays import Tensor
 from sekai.safety.backups import AVOID, Mode
 from sekai.safety.discount import FailureValue, failure_value
-
-Tensor = torch.Tensor
 
 
 class FailureFloor:

@@ -8,8 +8,8 @@ With B the operator of the mode (`sekai.safety.backups`), T rows in time order a
     A_t = G_t - v_t
 
 lambda 0 is the one-step target, lambda 1 with gamma 1 the least (and for reach-avoid the best reached) margin that was
-met. An avoid return satisfies  min of g and v_tp1 <= G_t <= g_t  for every lambda and gamma. Summing differences outside
-the operator, as generalised advantage estimation does with rewards, keeps neither.
+met. An avoid return satisfies  min of g and v_tp1 <= G_t <= g_t  for every lambda and gamma. Summing differences
+outside the operator, as generalised advantage estimation does with rewards, keeps neither.
 
 Masks are those of `sekai.collect.returns`: `trace` where the next row is the transition from this row's successor.
 """

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import torch
 
+from sekai.safety.arrays import Tensor
 from sekai.safety.backups import REACH_AVOID, Mode
-
-Tensor = torch.Tensor
 
 
 class MarginStep(NamedTuple):

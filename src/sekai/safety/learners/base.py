@@ -1,4 +1,4 @@
-"""`SafetyLearner`: what all safety learners have on top of Stable-Baselines3's: mode, discount, failure value, refusals."""
+"""`SafetyLearner`: what safety learners have beyond Stable-Baselines3's: mode, discount, failure value, certificate."""
 
 from __future__ import annotations
 
@@ -8,18 +8,22 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from gymnasium import spaces
+from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.save_util import load_from_zip_file
 
+from sekai.safety.arrays import Tensor
 from sekai.safety.backups import Mode, check_terminal_type
 from sekai.safety.discount import DEFAULT_HORIZON_S, Annealing, FailureValue, gamma_of
 from sekai.safety.floors import FailureFloor
 from sekai.safety.steps import ArrayStepper, MarginStep, Stepper
+from sekai.safety.tensor.env import is_tensor_env
+from sekai.safety.tensor.stepper import TensorStepper
 
 #: seconds of a step where the environment does not say
 DEFAULT_DT = 0.05
 
 
-class SafetyLearner:
+class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, and read as Any
     """The part of a safety learner that does not depend on the algorithm.
 
     Args:
@@ -58,13 +62,13 @@ class SafetyLearner:
         self.failure_value = failure_value
         self._horizon_s, self._given_gamma = horizon_s, gamma
         FailureFloor(failure_value, self.mode)  # refuse it before anything is built
-        super().__init__(policy, env, gamma=0.99, **{**self._sb3_options(), **sb3})  # type: ignore[call-arg]
+        super().__init__(policy, env, gamma=0.99, **{**self._sb3_options(_num_envs(env)), **sb3})
         if env is not None:
             self.gamma = self._gamma_now()
             self._floor = self._new_floor()
 
-    def _sb3_options(self) -> dict[str, Any]:
-        """Arguments of the SB3 class that the mode decides."""
+    def _sb3_options(self, num_envs: int) -> dict[str, Any]:
+        """Arguments of the SB3 class where the user gives none."""
         return {}
 
     # ---- the environment -----------------------------------------------------------------------
@@ -72,18 +76,32 @@ class SafetyLearner:
     def _declared(self, name: str) -> Any:
         """What the environment declares; None where it has no such attribute."""
         try:
-            return self.env.get_attr(name)[0]  # type: ignore[attr-defined]
+            return self.env.get_attr(name)[0]
         except AttributeError:
             return None
 
     def _stepper(self) -> Stepper:
-        return ArrayStepper(self.env, self.mode, self.device, finals=self.bootstrap_on_timeout)  # type: ignore[attr-defined]
+        if is_tensor_env(self.env):
+            return TensorStepper(self.env, self.mode, finals=self.bootstrap_on_timeout)
+        return ArrayStepper(self.env, self.mode, self.device, finals=self.bootstrap_on_timeout)
 
-    def _action_bounds(self) -> tuple[torch.Tensor, torch.Tensor]:
-        space = self.action_space  # type: ignore[attr-defined]
+    def _setup_learn(self, *args: Any, **kwargs: Any) -> Any:
+        prepared = super()._setup_learn(*args, **kwargs)
+        if is_tensor_env(self.env):
+            self._last_obs = self.env.observations
+        return prepared
+
+    def _tensors(self, observations: Any) -> Any:
+        """Observations on the device."""
+        if isinstance(observations, dict):
+            return {key: self._tensors(part) for key, part in observations.items()}
+        return torch.as_tensor(observations, device=self.device)
+
+    def _action_bounds(self) -> tuple[Tensor, Tensor]:
+        space = self.action_space
         bounds = getattr(self, "_bounds", None)
         if bounds is None:
-            bounds = self._bounds = tuple(torch.as_tensor(edge, device=self.device) for edge in (space.low, space.high))  # type: ignore[attr-defined]
+            bounds = self._bounds = tuple(torch.as_tensor(edge, device=self.device) for edge in (space.low, space.high))
         return bounds
 
     # ---- discount and failure value ------------------------------------------------------------
@@ -97,7 +115,7 @@ class SafetyLearner:
     def _gamma_now(self) -> float:
         gamma = self._given_gamma
         if isinstance(gamma, Annealing):
-            return gamma(self.num_timesteps)  # type: ignore[attr-defined]
+            return gamma(self.num_timesteps)
         if gamma is not None:
             return float(gamma)
         return gamma_of(self._horizon_s or DEFAULT_HORIZON_S[self.mode], self.dt)
@@ -121,7 +139,7 @@ class SafetyLearner:
     # ---- saving --------------------------------------------------------------------------------
 
     def _excluded_save_params(self) -> list[str]:
-        return [*super()._excluded_save_params(), "_bounds"]  # type: ignore[misc]
+        return [*super()._excluded_save_params(), "_bounds"]
 
     @classmethod
     def load(cls, path: Any, *args: Any, **kwargs: Any) -> Any:
@@ -137,7 +155,7 @@ class SafetyLearner:
                 f"{path} was saved by a learner of mode {mode!r}, and {cls.__name__} is of mode {cls.mode!r}: load it "
                 "with the class that saved it."
             )
-        return super().load(path, *args, **kwargs)  # type: ignore[misc]
+        return super().load(path, *args, **kwargs)
 
     # ---- certificates --------------------------------------------------------------------------
 
@@ -148,9 +166,9 @@ class SafetyLearner:
         """
         raise NotImplementedError
 
-    def _on_rows(self, observations: Any, value: Callable[[Any], torch.Tensor]) -> np.ndarray[Any, Any]:
+    def _on_rows(self, observations: Any, value: Callable[[Any], Tensor]) -> np.ndarray[Any, Any]:
         """The value of each observation, with the leading axes that they have."""
-        space = self.observation_space  # type: ignore[attr-defined]
+        space = self.observation_space
         key = None if not isinstance(space, spaces.Dict) else next(iter(space.spaces))
         leaf = np.asarray(observations if key is None else observations[key])
         shape = (space if key is None else space[key]).shape
@@ -162,9 +180,9 @@ class SafetyLearner:
             if key is None
             else {name: np.asarray(part).reshape(-1, *space[name].shape) for name, part in observations.items()}
         )
-        self.policy.set_training_mode(False)  # type: ignore[attr-defined]
+        self.policy.set_training_mode(False)
         with torch.no_grad():
-            rows = self.policy.obs_to_tensor(flat)[0]  # type: ignore[attr-defined]
+            rows = self.policy.obs_to_tensor(flat)[0]
             values: np.ndarray[Any, Any] = value(rows).cpu().numpy()
         return values.reshape(leading)
 
@@ -172,3 +190,8 @@ class SafetyLearner:
         """Whether observations are called safe: `predict_value(observations) >= 0`, bool."""
         safe: np.ndarray[Any, Any] = self.predict_value(observations) >= 0
         return safe
+
+
+def _num_envs(env: Any) -> int:
+    """Slots of what is given as environment; a single one, or its id, will be one slot."""
+    return int(env.num_envs) if hasattr(env, "num_envs") else 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from stable_baselines3 import A2C, PPO
 
 from sekai.safety.backups import AVOID, REACH_AVOID
@@ -10,13 +12,22 @@ from sekai.safety.learners.on_policy import OnPolicySafety
 from sekai.safety.learners.sac import SacSafety
 
 
-class SafetyPPO(OnPolicySafety, PPO):  # type: ignore[misc]
+class PpoSafety(OnPolicySafety, PPO):  # type: ignore[misc]  # SB3 is an extra, and read as Any
+    """PPO of either mode; rollouts and batches grow with the number of slots unless they are given."""
+
+    def _sb3_options(self, num_envs: int) -> dict[str, Any]:
+        n_steps = max(100, 2048 // num_envs)
+        batch_size = max(64, n_steps * num_envs // 10)
+        return {**super()._sb3_options(num_envs), "n_steps": n_steps, "batch_size": batch_size, "n_epochs": 5}
+
+
+class SafetyPPO(PpoSafety):
     """PPO whose values are avoid values; arguments as for `SafetyLearner`."""
 
     mode = AVOID
 
 
-class ReachAvoidPPO(OnPolicySafety, PPO):  # type: ignore[misc]
+class ReachAvoidPPO(PpoSafety):
     """PPO whose values are reach-avoid values; arguments as for `SafetyLearner`."""
 
     mode = REACH_AVOID

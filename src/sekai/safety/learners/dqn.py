@@ -9,9 +9,8 @@ import torch
 from stable_baselines3 import DQN
 from torch.nn import functional
 
+from sekai.safety.arrays import Tensor
 from sekai.safety.learners.off_policy import OffPolicySafety
-
-Tensor = torch.Tensor
 
 
 class DqnSafety(OffPolicySafety, DQN):  # type: ignore[misc]  # SB3 is an extra, and read as Any

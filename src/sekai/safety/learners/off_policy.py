@@ -9,8 +9,9 @@ from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.noise import ActionNoise
 from stable_baselines3.common.type_aliases import RolloutReturn, TrainFreq
-from stable_baselines3.common.utils import obs_as_tensor, should_collect_more_steps
+from stable_baselines3.common.utils import should_collect_more_steps
 
+from sekai.safety.arrays import Tensor
 from sekai.safety.backups import backup_ends, target
 from sekai.safety.learners.base import SafetyLearner
 from sekai.safety.tensor.replay import (
@@ -21,16 +22,16 @@ from sekai.safety.tensor.replay import (
 )
 
 REPLAYS = {buffer.mode: buffer for buffer in (TensorSafetyReplayBuffer, TensorReachAvoidReplayBuffer)}
-Tensor = torch.Tensor
 
 
 class OffPolicySafety(SafetyLearner):
     """Collecting of an off-policy safety learner; stands before the SB3 class among the bases."""
 
     replay_buffer: TensorReplayBuffer
+    _last_obs: Any
 
-    def _sb3_options(self) -> dict[str, Any]:
-        return {"replay_buffer_class": REPLAYS[self.mode]}
+    def _sb3_options(self, num_envs: int) -> dict[str, Any]:
+        return {**super()._sb3_options(num_envs), "replay_buffer_class": REPLAYS[self.mode]}
 
     def _explore(self, observations: Any) -> Tensor:
         """Actions to learn from, boxes scaled to [-1, 1]."""
@@ -62,7 +63,7 @@ class OffPolicySafety(SafetyLearner):
                 if self.num_timesteps < learning_starts:
                     actions = self._random_actions(env.num_envs)
                 else:
-                    actions = self._explore(obs_as_tensor(self._last_obs, self.device))
+                    actions = self._explore(self._tensors(self._last_obs))
             step = stepper.step(self._executed(actions))
             self.num_timesteps += env.num_envs
             steps += 1

@@ -1,7 +1,7 @@
 """`OnPolicySafety`: what makes a safety learner of Stable-Baselines3's PPO and A2C.
 
-It owns collecting: margins are stored as they come, nothing is ever added to them, and returns are those of the operator.
-Updates are those of the base class.
+It owns collecting: margins are stored as they come, nothing is ever added to them, and returns are those of the
+operator. Updates are those of the base class.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.utils import obs_as_tensor
 
+from sekai.safety.arrays import Tensor
 from sekai.safety.backups import backup_ends
 from sekai.safety.learners.base import SafetyLearner
 from sekai.safety.tensor.rollouts import TensorReachAvoidRolloutBuffer, TensorSafetyRolloutBuffer
@@ -25,9 +25,10 @@ class OnPolicySafety(SafetyLearner):
     """Collecting of an on-policy safety learner; stands before the SB3 class among the bases."""
 
     rollout_buffer: TensorSafetyRolloutBuffer
+    _last_obs: Any
 
-    def _sb3_options(self) -> dict[str, Any]:
-        return {"rollout_buffer_class": ROLLOUTS[self.mode]}
+    def _sb3_options(self, num_envs: int) -> dict[str, Any]:
+        return {**super()._sb3_options(num_envs), "rollout_buffer_class": ROLLOUTS[self.mode]}
 
     def collect_rollouts(
         self, env: Any, callback: BaseCallback, rollout_buffer: TensorSafetyRolloutBuffer, n_rollout_steps: int
@@ -45,7 +46,7 @@ class OnPolicySafety(SafetyLearner):
             if self.use_sde and self.sde_sample_freq > 0 and n % self.sde_sample_freq == 0:
                 self.policy.reset_noise(env.num_envs)
             with torch.no_grad():
-                actions, values, log_probs = self.policy(obs_as_tensor(self._last_obs, self.device))
+                actions, values, log_probs = self.policy(self._tensors(self._last_obs))
             step = stepper.step(self._executed(actions))
             self.num_timesteps += env.num_envs
             dones = step.terminated | step.timeouts
@@ -68,19 +69,19 @@ class OnPolicySafety(SafetyLearner):
             if step.final_observations is not None:
                 slots, rows = step.final_observations
                 with torch.no_grad():
-                    rollout_buffer.put_final_values(slots, self.policy.predict_values(obs_as_tensor(rows, self.device)))
+                    rollout_buffer.put_final_values(slots, self.policy.predict_values(self._tensors(rows)))
             self._see(step)
             self._last_obs = step.observations
             self._last_episode_starts = dones
         with torch.no_grad():
-            last_values = self.policy.predict_values(obs_as_tensor(self._last_obs, self.device))
+            last_values = self.policy.predict_values(self._tensors(self._last_obs))
         self._end_rollout(rollout_buffer)
         rollout_buffer.compute_returns_and_advantage(last_values)
         callback.update_locals(locals())
         callback.on_rollout_end()
         return True
 
-    def _executed(self, actions: torch.Tensor) -> torch.Tensor:
+    def _executed(self, actions: Tensor) -> Tensor:
         """The actions in the units of the environment, inside its box."""
         if not isinstance(self.action_space, spaces.Box):
             return actions

@@ -1,4 +1,4 @@
-"""SAC on margins: entropy stands in the loss of the actor and in no target, and the target takes the action of the mode.
+"""SAC on margins: entropy stands in the loss of the actor and in no target, and targets take the action of the mode.
 
 A critic of a discount near 1 can rise by (1 - gamma) per update only, and fall at once; so avoid begins high, at the
 largest margin, and reach-avoid low. The least of two critics, which keeps rewards from being overestimated, ratchets a
@@ -14,11 +14,11 @@ import torch
 from stable_baselines3 import SAC
 from torch.nn import functional
 
+from sekai.safety.arrays import Tensor
 from sekai.safety.backups import AVOID
 from sekai.safety.learners.off_policy import OffPolicySafety
 from sekai.safety.tensor.replay import SafetyBatch
 
-Tensor = torch.Tensor
 Aggregator = Literal["mean", "min"]
 
 
@@ -56,8 +56,8 @@ class SacSafety(OffPolicySafety, SAC):  # type: ignore[misc]  # SB3 is an extra,
         self.initial_value = initial_value
         super().__init__(policy, env, **sb3)
 
-    def _sb3_options(self) -> dict[str, Any]:
-        return {**super()._sb3_options(), "gradient_steps": 4, "tau": 0.02, "learning_starts": 1000}
+    def _sb3_options(self, num_envs: int) -> dict[str, Any]:
+        return {**super()._sb3_options(num_envs), "gradient_steps": 4, "tau": 0.02, "learning_starts": 1000}
 
     def _explore(self, observations: Any) -> Tensor:
         actions: Tensor = self.actor(observations)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from gymnasium import spaces
 
-Tensor = torch.Tensor
+from sekai.safety.arrays import Tensor
 
 
 def dtype_of(space: spaces.Space[Any]) -> torch.dtype:

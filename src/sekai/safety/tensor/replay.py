@@ -8,10 +8,9 @@ import torch
 from gymnasium import spaces
 from stable_baselines3.common.buffers import BaseBuffer
 
+from sekai.safety.arrays import Tensor
 from sekai.safety.backups import AVOID, REACH_AVOID, Mode
 from sekai.safety.tensor.columns import dtype_of, flat_rows, new_columns, put_row, put_slots
-
-Tensor = torch.Tensor
 
 
 class SafetyBatch(NamedTuple):
@@ -48,6 +47,7 @@ class TensorReplayBuffer(BaseBuffer):  # type: ignore[misc]  # SB3 is an extra, 
     """
 
     mode: ClassVar[Mode]
+    pos: int
 
     def __init__(
         self,
@@ -110,8 +110,10 @@ class TensorReplayBuffer(BaseBuffer):  # type: ignore[misc]  # SB3 is an extra, 
 
     def _get_samples(self, batch_inds: Tensor, env: Any = None) -> SafetyBatch:
         g, not_done = (column.flatten()[batch_inds, None] for column in (self.g, self.not_done))
-        rows = (flat_rows(column, batch_inds) for column in (self.observations, self.actions, self.next_observations))
-        return SafetyBatch(*rows, g, not_done, self._target(batch_inds))
+        before, actions, after = (
+            flat_rows(column, batch_inds) for column in (self.observations, self.actions, self.next_observations)
+        )
+        return SafetyBatch(before, actions, after, g, not_done, self._target(batch_inds))
 
     def _target(self, rows: Tensor) -> Tensor | None:
         return None

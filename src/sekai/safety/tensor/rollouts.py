@@ -18,11 +18,10 @@ from gymnasium import spaces
 from stable_baselines3.common.buffers import BaseBuffer
 from stable_baselines3.common.type_aliases import RolloutBufferSamples
 
+from sekai.safety.arrays import Tensor
 from sekai.safety.backups import AVOID, REACH_AVOID, Mode
 from sekai.safety.returns import safety_returns
 from sekai.safety.tensor.columns import dtype_of, flat_rows, new_columns, put_row
-
-Tensor = torch.Tensor
 
 
 class TensorSafetyRolloutBuffer(BaseBuffer):  # type: ignore[misc]  # SB3 is an extra, and read as Any

@@ -1,0 +1,98 @@
+"""`TensorVecNormalize`: observations to mean 0 and variance 1, on the device. Margins are never touched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from gymnasium import spaces
+
+from sekai.safety.arrays import Tensor
+from sekai.safety.tensor.env import TensorStep, TensorVecEnv
+
+EPSILON = 1e-8
+
+
+class TensorVecNormalize(TensorVecEnv):
+    """A `TensorVecEnv` whose observations are normalised with running statistics.
+
+    Args:
+        env: with a `Box` of floats as observation space.
+        clip: normalised observations stay within `[-clip, clip]`.
+
+    Attributes:
+        training: whether statistics go on; set it False to freeze them.
+
+    Raises:
+        TypeError: another observation space, or no `TensorVecEnv`.
+    """
+
+    def __init__(self, env: TensorVecEnv, *, clip: float = 10.0) -> None:
+        if not isinstance(env, TensorVecEnv):
+            raise TypeError(f"TensorVecNormalize wraps a TensorVecEnv; given {type(env).__name__}.")
+        space = env.observation_space
+        if not isinstance(space, spaces.Box) or space.dtype.kind != "f":
+            raise TypeError(f"TensorVecNormalize needs a Box of floats as observation space; given {space}.")
+        self.env, self.clip, self.training = env, clip, True
+        self.provides_l = env.provides_l
+        box = spaces.Box(-clip, clip, space.shape)
+        super().__init__(env.num_envs, box, env.action_space, device=env.device)
+        self._mean = torch.zeros(space.shape, dtype=torch.float64, device=self.device)
+        self._squares = torch.zeros_like(self._mean)
+        self._count = torch.zeros((), dtype=torch.float64, device=self.device)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "env":  # not there yet
+            raise AttributeError(name)
+        return getattr(self.env, name)
+
+    def reset_tensor(self) -> Tensor:
+        """Begin an episode in every slot."""
+        return self._seen(self.env.reset_tensor())
+
+    def step_tensor(self, actions: Tensor) -> TensorStep:
+        """Step; only observations are changed, the final ones with the statistics of this step."""
+        step = TensorStep(*self.env.step_tensor(actions))
+        obs = self._seen(step.obs)
+        return step._replace(obs=obs, final_obs=None if step.final_obs is None else self.normalize(step.final_obs))
+
+    def normalize(self, observations: Tensor) -> Tensor:
+        """Observations `(..., D)` as a learner sees them; the statistics stay as they are."""
+        deviation = torch.sqrt(self._squares / torch.clamp(self._count, min=1.0) + EPSILON)
+        return torch.clamp(((observations - self._mean) / deviation).float(), -self.clip, self.clip)
+
+    def _seen(self, observations: Tensor) -> Tensor:
+        if self.training:
+            rows = observations.double()
+            # Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979
+            count, mean = len(rows), rows.mean(dim=0)
+            delta, total = mean - self._mean, self._count + count
+            self._squares += ((rows - mean) ** 2).sum(dim=0) + delta**2 * self._count * count / total
+            self._mean += delta * count / total
+            self._count = total
+        return self.normalize(observations)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The statistics."""
+        return {"mean": self._mean.clone(), "squares": self._squares.clone(), "count": self._count.clone()}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Take over what `state_dict` gave.
+
+        Raises:
+            ValueError: keys or shapes that do not fit; nothing is taken over.
+        """
+        own = self.state_dict()
+        if state.keys() != own.keys() or any(state[key].shape != own[key].shape for key in own):
+            given = {key: tuple(value.shape) for key, value in state.items()}
+            wanted = {key: tuple(value.shape) for key, value in own.items()}
+            raise ValueError(f"The state has {given}; expected {wanted}.")
+        self._mean, self._squares, self._count = (state[key].to(self.device).clone() for key in own)
+
+    def save(self, path: Any) -> None:
+        """Write the statistics to a file."""
+        torch.save(self.state_dict(), path)
+
+    def load(self, path: Any) -> None:
+        """Read statistics from a file that `save` wrote; no code in it is executed."""
+        self.load_state_dict(torch.load(path, map_location=self.device, weights_only=True))
