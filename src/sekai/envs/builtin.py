@@ -15,6 +15,19 @@ from sekai.registry.store import DEFAULT
 
 CLASSIC_CONTROL = ("Acrobot-v1", "CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1")
 
+#: id -> arguments of `SafetyEnv`
+SAFETY: dict[str, dict[str, Any]] = {
+    "safety/DoubleIntegrator-v0": {"system": "DoubleIntegrator"},
+    "safety/DoubleIntegratorTouch-v0": {"system": "DoubleIntegrator", "target": "touch"},
+    "safety/DoubleIntegratorRest-v0": {"system": "DoubleIntegrator", "target": "rest"},
+    "safety/DoubleIntegratorForce-v0": {"system": "DoubleIntegrator", "force_bound": 0.25},
+    "safety/DoubleIntegratorDrift-v0": {"system": "DoubleIntegrator", "drift_bound": 0.25},
+    "safety/LinearPendulum-v0": {"system": "LinearPendulum"},
+    "safety/DubinsHighTurn-v0": {"system": "DubinsHighTurn"},
+    "safety/DubinsLowTurn-v0": {"system": "DubinsLowTurn"},
+    "safety/PointMass-v0": {"system": "PointMass"},
+}
+
 #: id -> arguments of `register`
 OWN: dict[str, dict[str, Any]] = {
     "MarketMaking-v0": {
@@ -32,6 +45,14 @@ OWN: dict[str, dict[str, Any]] = {
     "Trading-v0": {
         "entry_point": "sekai.envs.finance.trading:TradingEnv",
         "vector_entry_point": "sekai.envs.finance.trading:TradingVecEnv",
+    },
+    **{
+        id: {
+            "entry_point": "sekai.safety.envs:SafetyEnv",
+            "vector_entry_point": "sekai.safety.envs:SafetyVecEnv",
+            "kwargs": arguments,
+        }
+        for id, arguments in SAFETY.items()
     },
 }
 
