@@ -7,6 +7,7 @@ from typing import Any
 from stable_baselines3 import A2C, PPO
 
 from sekai.safety.backups import AVOID, REACH_AVOID
+from sekai.safety.learners.base import SafetyLearner
 from sekai.safety.learners.dqn import DqnSafety
 from sekai.safety.learners.on_policy import OnPolicySafety
 from sekai.safety.learners.sac import SacSafety
@@ -67,3 +68,38 @@ class ReachAvoidDQN(DqnSafety):
     """DQN whose values are reach-avoid values; arguments as for `SafetyLearner`."""
 
     mode = REACH_AVOID
+
+
+#: (mode, algorithm, players) -> class
+LEARNERS: dict[tuple[str, str, int], type[SafetyLearner]] = {
+    (learner.mode, algorithm, 1): learner
+    for algorithm, pair in {
+        "ppo": (SafetyPPO, ReachAvoidPPO),
+        "a2c": (SafetyA2C, ReachAvoidA2C),
+        "sac": (SafetySAC, ReachAvoidSAC),
+        "dqn": (SafetyDQN, ReachAvoidDQN),
+    }.items()
+    for learner in pair
+}
+
+
+def resolve_learner(mode: str, algorithm: str, players: int = 1) -> type[SafetyLearner]:
+    """The learner of a mode, an algorithm and a number of players.
+
+    Args:
+        mode: `"avoid"` or `"reach-avoid"`.
+        algorithm: `"ppo"`, `"sac"`, `"a2c"` or `"dqn"`.
+        players: 1.
+
+    Raises:
+        ValueError: there is no such learner; the message lists those that there are.
+
+    Example:
+        >>> resolve_learner("avoid", "ppo").__name__
+        'SafetyPPO'
+    """
+    try:
+        return LEARNERS[mode, algorithm.lower(), players]
+    except KeyError:
+        known = ", ".join(f"({m!r}, {a!r}, {p})" for m, a, p in LEARNERS)
+        raise ValueError(f"No learner of ({mode!r}, {algorithm!r}, {players}); there are {known}.") from None

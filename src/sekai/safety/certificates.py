@@ -1,0 +1,177 @@
+"""How far a learned certificate is from the truth, and how often it breaks its promise.
+
+A certificate says of a state: from here the policy stays safe (avoid), or reaches the target without failing
+(reach-avoid). Two questions, two answers:
+
+    the set      {V >= 0} against the exact set of the same sampled-time system, one step later, since V leaves out the
+                 margin of the state itself: intersection over union, and the shares wrongly called safe and missed
+    the promise  rollouts of the deterministic policy from states spread evenly over the initial ones: how often it
+                 fails where V >= 0, with exact (Clopper-Pearson) bounds
+
+The policy can be nearly perfect while the certificate is wrong by half, so a success rate measures neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.safety.binomial import Interval, clopper_pearson
+from sekai.safety.oracle import Grid, SetComparison, compare_sets
+from sekai.safety.rollouts import Certified, keeps_promise
+from sekai.safety.systems.base import System
+
+Floats = NDArray[np.float64]
+
+
+class Calibration(NamedTuple):
+    """Failures by value, in bins of equally many rollouts.
+
+    Attributes:
+        values: mean value of each bin, ascending.
+        failures: share of the rollouts of each bin that failed.
+        bounds: of the probability of failing, each with the confidence of the report.
+    """
+
+    values: list[float]
+    failures: list[float]
+    bounds: list[Interval]
+
+
+class CertificateReport(NamedTuple):
+    """What `evaluate_certificate` found.
+
+    Attributes:
+        sets: the learned set against the exact one.
+        policy_keeps: share of the exact set from which the policy keeps the promise.
+        fails_if_certified: P(fail | V >= 0).
+        fails_if_certified_bounds: of it.
+        certified_if_fails: P(V >= 0 | fail).
+        certified: rollouts with V >= 0.
+        rollouts: all of them.
+        calibration: failures by value.
+        confidence: of the bounds.
+        grid, learned, exact: the states, the learned and the exact value on them, for a picture.
+    """
+
+    sets: SetComparison
+    policy_keeps: float
+    fails_if_certified: float
+    fails_if_certified_bounds: Interval
+    certified_if_fails: float
+    certified: int
+    rollouts: int
+    calibration: Calibration
+    confidence: float
+    grid: Grid
+    learned: Floats
+    exact: Floats
+
+    def numbers(self) -> dict[str, Any]:
+        """The report as numbers, for a file."""
+        return {
+            "iou": self.sets.iou,
+            "false_safe": self.sets.false_safe,
+            "missed": self.sets.missed,
+            "policy_keeps": self.policy_keeps,
+            "fails_if_certified": self.fails_if_certified,
+            "fails_if_certified_bounds": list(self.fails_if_certified_bounds),
+            "certified_if_fails": self.certified_if_fails,
+            "certified": self.certified,
+            "rollouts": self.rollouts,
+            "confidence": self.confidence,
+            "calibration": {
+                "values": self.calibration.values,
+                "failures": self.calibration.failures,
+                "bounds": [list(bound) for bound in self.calibration.bounds],
+            },
+        }
+
+
+def evaluate_certificate(
+    learner: Certified,
+    system: System,
+    truth: Callable[[Any], Any],
+    *,
+    cells: int = 121,
+    rollouts: int = 4000,
+    steps: int = 200,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> CertificateReport:
+    """Measure a learned certificate.
+
+    Args:
+        learner: a safety learner, or anything with `predict` and `predict_value`.
+        system: of two or three state numbers.
+        truth: exact value of states `(..., S)`, one step later, see `sekai.safety.oracle.after_step`.
+        cells: nodes of each axis of the grid on which sets are compared.
+        rollouts, steps: how many, and how long.
+        confidence: of the bounds.
+        seed: of the states that rollouts start in.
+    """
+    grid = Grid.around(system, cells, margin=0.1)
+    exact = np.asarray(truth(grid.states), np.float64)
+    learned = np.asarray(learner.predict_value(np.asarray(system.observe(grid.states), np.float32)), np.float64)
+    alive = np.asarray(system.g(grid.states)) >= 0  # nobody asks whether what has failed is safe
+    sets = compare_sets((learned >= 0) & alive, (exact >= 0) & alive, weights=grid.cells)
+
+    drawn = system.start(np.random.default_rng(seed).random((rollouts, system.state_size)))
+    kept = keeps_promise(learner, system, drawn, steps=steps)
+    values = np.asarray(learner.predict_value(np.asarray(system.observe(drawn), np.float32)), np.float64)
+    certified, fails = values >= 0, ~kept
+    safe = np.asarray(truth(drawn)) >= 0
+    broken = int((fails & certified).sum())
+    return CertificateReport(
+        sets=sets,
+        policy_keeps=_share(kept & safe, safe),
+        fails_if_certified=_share(fails & certified, certified),
+        fails_if_certified_bounds=clopper_pearson(broken, int(certified.sum()), confidence=confidence),
+        certified_if_fails=_share(fails & certified, fails),
+        certified=int(certified.sum()),
+        rollouts=rollouts,
+        calibration=_calibration(values, fails, confidence),
+        confidence=confidence,
+        grid=grid,
+        learned=learned,
+        exact=exact,
+    )
+
+
+def threshold_for(
+    values: Any, fails: Any, risk: float, *, confidence: float = 0.95, candidates: int = 100
+) -> float | None:
+    """The lowest threshold c with P(fail | V >= c) at most `risk`, by its exact upper bound; None where there is none.
+
+    The bound of each candidate is widened so that all of them hold together (Bonferroni).
+
+    Args:
+        values: of rollouts, `(N,)`.
+        fails: whether each failed, bool `(N,)`.
+        risk: within (0, 1).
+        confidence: that the risk of the threshold returned is as said.
+        candidates: thresholds that are looked at, quantiles of the values.
+    """
+    values, fails = np.asarray(values, np.float64), np.asarray(fails, bool)
+    single = 1.0 - (1.0 - confidence) / candidates
+    for level in np.quantile(values, np.linspace(0.0, 1.0, candidates, endpoint=False)):
+        above = values >= level
+        if clopper_pearson(int(fails[above].sum()), int(above.sum()), confidence=single).high <= risk:
+            return float(level)
+    return None
+
+
+def _calibration(values: Floats, fails: NDArray[np.bool_], confidence: float, bins: int = 20) -> Calibration:
+    parts = np.array_split(np.argsort(values, kind="stable"), bins)
+    bounds = [clopper_pearson(int(fails[part].sum()), len(part), confidence=confidence) for part in parts]
+    return Calibration(
+        [float(values[part].mean()) for part in parts], [float(fails[part].mean()) for part in parts], bounds
+    )
+
+
+def _share(part: NDArray[np.bool_], whole: NDArray[np.bool_]) -> float:
+    """The share of one in the other; 0 where there is none of the other."""
+    return float(part.sum() / max(int(whole.sum()), 1))

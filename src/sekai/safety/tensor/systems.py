@@ -1,0 +1,65 @@
+"""`SafetyTensorEnv`: many copies of one system on a device, by the same dynamics as its NumPy environments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from sekai.safety.arrays import Tensor
+from sekai.safety.systems.base import System
+from sekai.safety.systems.named import as_system
+from sekai.safety.tensor.env import TensorStep, TensorVecEnv
+from sekai.spaces import Box
+
+
+class SafetyTensorEnv(TensorVecEnv):
+    """A system as a tensor environment; margins and ends are those of `SafetyVecEnv` with end_criterion "failure".
+
+    Args:
+        num_envs: number of slots.
+        system: a `System`, or a name in `sekai.safety.systems.named`; then `parameters` are its arguments.
+        device: where the states are.
+        seed: of the states that episodes start in.
+
+    Attributes:
+        system: the dynamics and margins.
+        states: the current states, float32 `(N, S)`.
+        steps: taken in the episode of each slot, `(N,)`.
+    """
+
+    def __init__(
+        self, num_envs: int, system: System | str, *, device: Any = "cpu", seed: int = 0, **parameters: Any
+    ) -> None:
+        self.system = as_system(system, parameters)
+        self.provides_l = self.system.provides_l
+        low, high = (np.array(edge, np.float32) for edge in (self.system.control.low, self.system.control.high))
+        space = Box(-np.inf, np.inf, (self.system.observation_size,), np.float32)
+        super().__init__(num_envs, space, Box(low, high, dtype=np.float32), device=device)
+        self._generator = torch.Generator(self.device).manual_seed(seed)
+        self.states = torch.zeros((num_envs, self.system.state_size), device=self.device)
+        self.steps = torch.zeros(num_envs, dtype=torch.int64, device=self.device)
+
+    def reset_tensor(self) -> Tensor:
+        """Begin an episode in every slot."""
+        self.states, self.steps = self._starts(), torch.zeros_like(self.steps)
+        return self.system.observe(self.states)
+
+    def step_tensor(self, actions: Tensor) -> TensorStep:
+        """Step every slot; those that end begin anew."""
+        system = self.system
+        after = system.step(self.states, actions)
+        g = system.g(after)
+        self.steps = self.steps + 1
+        failed = g < 0
+        timeouts = ~failed & (self.steps >= system.time_limit)
+        dones = failed | timeouts
+        self.states = torch.where(dones[:, None], self._starts(), after)
+        self.steps = torch.where(dones, 0, self.steps)
+        margins = system.l(after) if self.provides_l else None
+        return TensorStep(system.observe(self.states), g, dones, timeouts, margins, system.observe(after))
+
+    def _starts(self) -> Tensor:
+        # for every slot, ended or not: to ask which ended would wait for the device
+        return self.system.start(torch.rand(self.states.shape, generator=self._generator, device=self.device))
