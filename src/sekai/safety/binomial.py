@@ -33,10 +33,8 @@ def clopper_pearson(events: int, trials: int, *, confidence: float = 0.95) -> In
     Biometrika 26, 1934.
     """
     if not 0 <= events <= trials or not 0.0 < confidence < 1.0:
-        raise ValueError(
-            f"events is {events}, trials {trials}, confidence {confidence}; expected 0 <= events <= trials "
-            "and a confidence between 0 and 1."
-        )
+        given = f"events is {events}, trials {trials}, confidence {confidence}"
+        raise ValueError(f"{given}; expected 0 <= events <= trials and a confidence between 0 and 1.")
     tail = (1.0 - confidence) / 2
     if trials == 0:
         return Interval(0.0, 1.0)

@@ -62,12 +62,12 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
         self.failure_value = failure_value
         self._horizon_s, self._given_gamma = horizon_s, gamma
         FailureFloor(failure_value, self.mode)  # refuse it before anything is built
-        super().__init__(policy, env, gamma=0.99, **{**self._sb3_options(_num_envs(env)), **sb3})
+        super().__init__(policy, env, gamma=0.99, **{**self._sb3_options(_num_envs(env), sb3), **sb3})
         if env is not None:
             self.gamma = self._gamma_now()
             self._floor = self._new_floor()
 
-    def _sb3_options(self, num_envs: int) -> dict[str, Any]:
+    def _sb3_options(self, num_envs: int, given: dict[str, Any]) -> dict[str, Any]:
         """Arguments of the SB3 class where the user gives none."""
         return {}
 
@@ -121,12 +121,12 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
         return gamma_of(self._horizon_s or DEFAULT_HORIZON_S[self.mode], self.dt)
 
     def _new_floor(self) -> FailureFloor:
-        horizon, g_range = self._declared("failure_horizon_s"), self._declared("g_range")
+        horizon, g_max = self._declared("failure_horizon_s"), self._declared("g_max")
         return FailureFloor(
             self.failure_value,
             self.mode,
             steps=None if horizon is None else max(1.0, horizon / self.dt),
-            g_max=None if g_range is None else float(g_range[1]),
+            g_max=None if g_max is None else float(g_max),
         )
 
     def _failure_value_now(self) -> float | None:

@@ -30,8 +30,8 @@ class OffPolicySafety(SafetyLearner):
     replay_buffer: TensorReplayBuffer
     _last_obs: Any
 
-    def _sb3_options(self, num_envs: int) -> dict[str, Any]:
-        return {**super()._sb3_options(num_envs), "replay_buffer_class": REPLAYS[self.mode]}
+    def _sb3_options(self, num_envs: int, given: dict[str, Any]) -> dict[str, Any]:
+        return {**super()._sb3_options(num_envs, given), "replay_buffer_class": REPLAYS[self.mode]}
 
     def _explore(self, observations: Any) -> Tensor:
         """Actions to learn from, boxes scaled to [-1, 1]."""

@@ -27,8 +27,8 @@ class OnPolicySafety(SafetyLearner):
     rollout_buffer: TensorSafetyRolloutBuffer
     _last_obs: Any
 
-    def _sb3_options(self, num_envs: int) -> dict[str, Any]:
-        return {**super()._sb3_options(num_envs), "rollout_buffer_class": ROLLOUTS[self.mode]}
+    def _sb3_options(self, num_envs: int, given: dict[str, Any]) -> dict[str, Any]:
+        return {**super()._sb3_options(num_envs, given), "rollout_buffer_class": ROLLOUTS[self.mode]}
 
     def collect_rollouts(
         self, env: Any, callback: BaseCallback, rollout_buffer: TensorSafetyRolloutBuffer, n_rollout_steps: int

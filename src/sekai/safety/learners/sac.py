@@ -56,8 +56,8 @@ class SacSafety(OffPolicySafety, SAC):  # type: ignore[misc]  # SB3 is an extra,
         self.initial_value = initial_value
         super().__init__(policy, env, **sb3)
 
-    def _sb3_options(self, num_envs: int) -> dict[str, Any]:
-        return {**super()._sb3_options(num_envs), "gradient_steps": 4, "tau": 0.02, "learning_starts": 1000}
+    def _sb3_options(self, num_envs: int, given: dict[str, Any]) -> dict[str, Any]:
+        return {**super()._sb3_options(num_envs, given), "gradient_steps": 4, "tau": 0.02, "learning_starts": 1000}
 
     def _explore(self, observations: Any) -> Tensor:
         actions: Tensor = self.actor(observations)

@@ -1,0 +1,259 @@
+"""What learners store, and what they are worth: rows of a walk whose margins are known, and small trained policies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("stable_baselines3")
+torch.set_num_threads(1)  # networks this small only wait for a second one
+
+from sekai.safety.backups import backup_ends  # noqa: E402
+from sekai.safety.discount import Annealing  # noqa: E402
+from sekai.safety.learners import (  # noqa: E402
+    ReachAvoidDQN,
+    ReachAvoidPPO,
+    ReachAvoidSAC,
+    SafetyA2C,
+    SafetyDQN,
+    SafetyPPO,
+    SafetySAC,
+    resolve_learner,
+)
+from sekai.safety.learners.base import SafetyLearner  # noqa: E402
+from sekai.safety.returns import safety_returns  # noqa: E402
+from tests.safety.chain import Walk  # noqa: E402
+
+
+def small() -> dict[str, Any]:
+    """Options of a small learner; SB3 writes into the dict it is given."""
+    return {"device": "cpu", "seed": 0, "policy_kwargs": {"net_arch": [8]}}
+
+
+def ppo(env: Any, cls: Any = SafetyPPO, **more: Any) -> Any:
+    return cls("MlpPolicy", env, n_steps=8, batch_size=24, n_epochs=1, **{**small(), **more})
+
+
+def rollout(model: Any) -> Any:
+    """The buffer after one rollout, before anything is learned from it."""
+    model.learn(model.n_steps * model.n_envs)
+    return model.rollout_buffer
+
+
+@pytest.mark.parametrize("bootstrap", [False, True])
+@pytest.mark.parametrize("cls", [SafetyPPO, ReachAvoidPPO, SafetyA2C])
+def test_rollouts_hold_the_margins_as_they_came(cls: Any, bootstrap: bool) -> None:
+    env = Walk(target=cls.mode == "reach-avoid")
+    options = {"n_steps": 8} if cls is SafetyA2C else {"n_steps": 8, "batch_size": 24, "n_epochs": 1}
+    model = cls("MlpPolicy", env, bootstrap_on_timeout=bootstrap, learning_rate=0.0, **options, **small())
+    buffer = rollout(model)
+    x, t = np.full(3, 2.0), np.zeros(3, int)
+    final_values = model.predict_value  # the learning rate is 0: values are those that were used
+    for row in range(8):
+        observed = np.stack([np.arange(3), x], 1).astype(np.float32)
+        np.testing.assert_array_equal(buffer.observations[row], observed)
+        x, t = x + 2.0 * env.executed[row] - 1.0, t + 1
+        np.testing.assert_allclose(buffer.g[row], x + 0.5)  # nothing was added to it
+        terminated, cut = x < -0.5, (x >= -0.5) & (t >= 4)
+        on = ~backup_ends(terminated, cut, bootstrap_on_timeout=bootstrap)
+        np.testing.assert_array_equal(buffer.not_done[row], on)
+        np.testing.assert_array_equal(buffer.trace[row], ~(terminated | cut))
+        if cls.mode == "reach-avoid":
+            np.testing.assert_allclose(buffer.l[row], x - 3.5)
+        else:
+            assert not hasattr(buffer, "l")
+        after = final_values(np.stack([np.arange(3), x], 1).astype(np.float32))  # of the true successor
+        np.testing.assert_allclose(buffer._next_values[row].numpy()[on], after[on], atol=1e-6)
+        done = terminated | cut
+        x, t = np.where(done, 2.0, x), np.where(done, 0, t)
+    returns = safety_returns(
+        cls.mode,
+        buffer.g,
+        buffer._next_values,
+        not_done=buffer.not_done,
+        trace=buffer.trace,
+        gamma=model.gamma,
+        lambda_=model.gae_lambda,
+        l_t=buffer.l if cls.mode == "reach-avoid" else None,
+        failure_value=buffer.failure_value,
+    )
+    np.testing.assert_allclose(buffer.returns, returns)
+    samples = next(buffer.get(24))
+    np.testing.assert_allclose(samples.advantages, samples.returns - samples.old_values, atol=1e-6)
+
+
+@pytest.mark.parametrize("bootstrap", [False, True])
+def test_replay_holds_true_successors_and_where_the_backup_ends(bootstrap: bool) -> None:
+    env = Walk(target=True)
+    model = ReachAvoidDQN("MlpPolicy", env, learning_starts=30, bootstrap_on_timeout=bootstrap, **small())
+    model.learn(30)
+    buffer = model.replay_buffer
+    x, t = np.full(3, 2.0), np.zeros(3, int)
+    for row in range(10):
+        np.testing.assert_array_equal(buffer.observations[row][:, 1], x)
+        x, t = x + 2.0 * env.executed[row] - 1.0, t + 1
+        terminated, cut = x < -0.5, (x >= -0.5) & (t >= 4)
+        on = ~backup_ends(terminated, cut, bootstrap_on_timeout=bootstrap)
+        np.testing.assert_array_equal(buffer.not_done[row], on)
+        np.testing.assert_array_equal(buffer.next_observations[row][:, 1].numpy()[on], x[on])
+        np.testing.assert_allclose(buffer.g[row], x + 0.5)
+        np.testing.assert_allclose(buffer.l[row], x - 3.5)
+        x, t = np.where(terminated | cut, 2.0, x), np.where(terminated | cut, 0, t)
+    batch = buffer.sample(50)
+    np.testing.assert_allclose(batch.l, batch.g - 4.0)  # l and g of one and the same state
+
+
+def test_actions_of_sac_reach_the_environment_in_its_own_units() -> None:
+    env = Walk(box=True)
+    model = SafetySAC("MlpPolicy", env, learning_starts=6, **small())
+    model.learn(30)
+    executed = np.stack(env.executed)
+    assert executed.min() >= -1.0 and executed.max() <= 3.0 and executed.max() > 1.5
+    # the box is [-1, 3]: -1 + (a + 1) / 2 * 4 = 1 + 2 a
+    np.testing.assert_allclose(executed, 1.0 + 2.0 * model.replay_buffer.actions[: len(executed)].numpy(), atol=1e-6)
+    assert not hasattr(model.replay_buffer, "l")
+
+
+def test_reach_avoid_without_l_is_an_error_that_names_the_slot() -> None:
+    with pytest.raises(LookupError, match=r"The info of sub-env 0 has no 'l_x' \(3 of 3 have none\)"):
+        rollout(ppo(Walk(), ReachAvoidPPO))
+
+
+def test_a_margin_that_is_no_number_is_an_error() -> None:
+    class Broken(Walk):
+        def step_wait(self) -> Any:
+            observations, g, done, infos = super().step_wait()
+            g[1] = np.nan
+            return observations, g, done, infos
+
+    with pytest.raises(ValueError, match="which is the margin g, of sub-env 1 is nan"):
+        rollout(ppo(Broken()))
+
+
+def test_a_timeout_without_its_last_observation_cannot_be_bootstrapped() -> None:
+    class Forgets(Walk):
+        def step_wait(self) -> Any:
+            observations, g, done, infos = super().step_wait()
+            return observations, g, done, [{k: v for k, v in i.items() if k != "terminal_observation"} for i in infos]
+
+    rollout(ppo(Forgets()))
+    with pytest.raises(ValueError, match="has no 'terminal_observation': leave it False"):
+        rollout(ppo(Forgets(), bootstrap_on_timeout=True))
+
+
+def test_discounts_come_from_horizons_and_failure_values_from_the_rule() -> None:
+    model = ppo(Walk())
+    assert model.gamma == pytest.approx(1 - 0.5 / 5.0)  # dt 0.5 s, horizon 5 s
+    # 1.5 s are 3 steps: (.9^-3 - 1) * 4.5 = (1.371742 - 1) * 4.5 = 1.672840
+    assert rollout(model).failure_value == pytest.approx(-1.672840, abs=1e-5)
+    assert ppo(Walk(target=True), ReachAvoidPPO).gamma == pytest.approx(1 - 0.5 / 50.0)
+    assert rollout(ppo(Walk(target=True), ReachAvoidPPO)).failure_value is None
+    assert rollout(ppo(Walk(), failure_value=-0.25)).failure_value == -0.25
+    assert rollout(ppo(Walk(), failure_value=None)).failure_value is None
+    with pytest.raises(ValueError, match=r"gamma is 0\.9 and horizon_s 5\.0; give one of them"):
+        ppo(Walk(), gamma=0.9, horizon_s=5.0)
+    with pytest.raises(ValueError, match="failure_value is 1; expected 'auto', a number below 0, or None"):
+        ppo(Walk(), failure_value=1)
+
+
+def test_what_a_task_does_not_declare_is_estimated_from_its_failures() -> None:
+    class Silent(Walk):
+        def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+            if attr_name in ("failure_horizon_s", "g_max"):
+                raise AttributeError(attr_name)
+            return super().get_attr(attr_name, indices)
+
+    # an episode that only goes left: g 1.5, .5, -.5. The fall from 1.5 takes the first step and two more
+    model = ppo(Silent())
+    model.policy.action_net.bias.data = torch.tensor([50.0, -50.0])
+    assert rollout(model).failure_value == pytest.approx(-(0.9**-3 - 1) * 1.5, abs=1e-5)
+
+
+def test_annealing_goes_by_absolute_steps() -> None:
+    anneal = Annealing(0.9, 0.999, 1000)
+    # 1 - gamma: .1, then .1 * (.01)^.5 = .01, then .001
+    assert [anneal(0), anneal(500), anneal(1000), anneal(5000)] == pytest.approx([0.9, 0.99, 0.999, 0.999])
+    stairs = Annealing(0.9, 0.999, 1000, kind="step")
+    assert stairs(99) == pytest.approx(0.9) and stairs(100) == pytest.approx(1 - 0.1 * 0.01**0.1)
+    model = ppo(Walk(), gamma=Annealing(0.9, 0.999, 48))
+    model.learn(24)
+    assert model.gamma == pytest.approx(0.9)  # of the rollout that began at 0
+    model.learn(24, reset_num_timesteps=False)
+    assert model.gamma == pytest.approx(0.99)
+
+
+@pytest.mark.parametrize("mode", ["avoid", "reach-avoid"])
+@pytest.mark.parametrize("algorithm", ["ppo", "a2c", "sac", "dqn"])
+def test_every_learner_saves_and_loads_what_it_says(mode: str, algorithm: str, tmp_path: Any) -> None:
+    env = Walk(target=mode == "reach-avoid", box=algorithm == "sac")
+    cls: Any = resolve_learner(mode, algorithm)
+    options: dict[str, Any] = {"n_steps": 8} if algorithm in ("ppo", "a2c") else {"learning_starts": 12}
+    model = cls("MlpPolicy", env, **options, **small())
+    model.learn(48)
+    rows = np.array([[0.0, 2.0], [1.0, -0.4]], np.float32)
+    model.save(tmp_path / "model")
+    loaded = cls.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_value(rows), model.predict_value(rows))
+    assert loaded.predict_value(rows[0]).shape == () and loaded.predict_value(rows[None]).shape == (1, 2)
+    np.testing.assert_array_equal(loaded.certificate(rows), model.predict_value(rows) >= 0)
+    other = {"avoid": "reach-avoid", "reach-avoid": "avoid"}[mode]
+    with pytest.raises(ValueError, match=f"was saved by a learner of mode '{mode}'"):
+        resolve_learner(other, algorithm).load(tmp_path / "model")
+    loaded.set_env(env)
+    loaded.learn(24, reset_num_timesteps=False)
+
+
+def test_a_plain_model_is_not_taken_for_a_safe_one(tmp_path: Any) -> None:
+    from stable_baselines3 import PPO
+
+    PPO("MlpPolicy", Walk(), n_steps=8, batch_size=24, **small()).save(tmp_path / "plain")
+    with pytest.raises(ValueError, match="was saved by a learner of mode None"):
+        SafetyPPO.load(tmp_path / "plain")
+
+
+def test_values_of_misshapen_observations_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"have shape \(3,\); expected \(..., \*\(2,\)\)"):
+        ppo(Walk()).predict_value([1.0, 2.0, 3.0])
+
+
+def test_critics_begin_high_in_avoid_and_low_in_reach_avoid() -> None:
+    model = SafetySAC("MlpPolicy", Walk(box=True), learning_starts=30, learning_rate=0.0, **small())
+    model.learn(33)
+    best = float(model.replay_buffer.g[: model.replay_buffer.size()].max())
+    for network in model.critic.q_networks:
+        assert network[-1].bias.item() == pytest.approx(best, abs=0.05)
+    model = ReachAvoidSAC("MlpPolicy", Walk(box=True, target=True), learning_starts=30, learning_rate=0.0, **small())
+    model.learn(33)
+    rows = model.replay_buffer
+    worst = float(torch.minimum(rows.g, rows.l)[: rows.size()].min())
+    assert model.critic.q_networks[0][-1].bias.item() == pytest.approx(worst, abs=0.05)
+
+
+def test_no_entropy_stands_in_the_target_of_sac() -> None:
+    model = SafetySAC("MlpPolicy", Walk(box=True), learning_starts=12, learning_rate=0.0, ent_coef=100.0, **small())
+    model.learn(30)
+    batch = model.replay_buffer.sample(20)
+    with torch.no_grad():
+        actions = model.actor(batch.next_observations, deterministic=True)
+        mean = torch.cat(model.critic_target(batch.next_observations, actions), 1).mean(1, keepdim=True)
+    targets = model._targets(batch, mean)
+    assert float(targets.abs().max()) < 10  # an entropy term would be hundreds
+
+
+def test_alpha_stays_within_its_bounds() -> None:
+    model = SafetySAC(
+        "MlpPolicy", Walk(box=True), learning_starts=6, learning_rate=1.0, alpha_bounds=(0.1, 0.2), **small()
+    )
+    model.learn(60)
+    assert 0.1 - 1e-6 <= model.log_ent_coef.exp().item() <= 0.2 + 1e-6
+    with pytest.raises(ValueError, match=r"expected \(low, high\) with 0 <= low <= high"):
+        SafetySAC("MlpPolicy", Walk(box=True), alpha_bounds=(2.0, 1.0), **small())
+
+
+def test_unknown_learners_are_refused_with_those_there_are() -> None:
+    assert resolve_learner("avoid", "PPO") is SafetyPPO and issubclass(SafetyDQN, SafetyLearner)
+    with pytest.raises(ValueError, match=r"No learner of \('avoid', 'td3', 1\); there are \('avoid', 'ppo', 1\)"):
+        resolve_learner("avoid", "td3")
