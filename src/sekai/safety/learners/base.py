@@ -88,6 +88,8 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
     def _setup_learn(self, *args: Any, **kwargs: Any) -> Any:
         prepared = super()._setup_learn(*args, **kwargs)
         if is_tensor_env(self.env):
+            if self.env.observations is None:  # a loaded learner goes on where it was
+                self.env.observations = self._last_obs
             self._last_obs = self.env.observations
         return prepared
 

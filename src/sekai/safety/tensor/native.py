@@ -34,7 +34,8 @@ class TensorFromNative(TensorVecEnv):
             raise TypeError(f"TensorFromNative takes a sekai.VecEnv; given {type(vec).__name__}.")
         if vec.autoreset is not AutoresetMode.SAME_STEP:
             raise ValueError(f"{vec} has autoreset={vec.autoreset.value!r}; expected 'same_step'.")
-        self.vec, self._first_seed = vec, seed
+        self.vec: Any = vec
+        self._first_seed = seed
         self.provides_l = bool(vec.get_attr("provides_l")[0])
         super().__init__(vec.num_envs, vec.observation_space, vec.action_space, device=device)
 
@@ -85,6 +86,14 @@ class TensorFromNative(TensorVecEnv):
         if isinstance(arrays, dict):
             return {key: self._tensors(part) for key, part in arrays.items()}
         return torch.as_tensor(arrays, device=self.device)
+
+    def get_state(self) -> Any:
+        """That of the vector environment, plain arrays."""
+        return self.vec.get_state()
+
+    def set_state(self, state: Any) -> None:
+        """Take over what `get_state` gave."""
+        self.vec.set_state(state)
 
     def close(self) -> None:
         """Close the vector environment."""

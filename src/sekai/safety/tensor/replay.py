@@ -47,6 +47,7 @@ class TensorReplayBuffer(BaseBuffer):  # type: ignore[misc]  # SB3 is an extra, 
     """
 
     mode: ClassVar[Mode]
+    _rows: ClassVar[tuple[str, ...]] = ("observations", "next_observations", "actions", "g", "not_done")
     pos: int
 
     def __init__(
@@ -108,6 +109,17 @@ class TensorReplayBuffer(BaseBuffer):  # type: ignore[misc]  # SB3 is an extra, 
         """Transitions drawn with replacement, each as likely as any other."""
         return self._get_samples(torch.randint(self.size() * self.n_envs, (batch_size,), device=self.device), env)
 
+    def state_dict(self) -> dict[str, Any]:
+        """All transitions and the place of the next one, tensors of this buffer."""
+        rows = {name: getattr(self, name) for name in self._rows}
+        return {**rows, "pos": self.pos, "full": self.full}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over what `state_dict` gave."""
+        for name in self._rows:
+            setattr(self, name, state[name])
+        self.pos, self.full = state["pos"], state["full"]
+
     def _get_samples(self, batch_inds: Tensor, env: Any = None) -> SafetyBatch:
         g, not_done = (column.flatten()[batch_inds, None] for column in (self.g, self.not_done))
         before, actions, after = (
@@ -129,6 +141,7 @@ class TensorReachAvoidReplayBuffer(TensorReplayBuffer):
     """Transitions of a reach-avoid learner, with their target margins."""
 
     mode: ClassVar[Mode] = REACH_AVOID
+    _rows = (*TensorReplayBuffer._rows, "l")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

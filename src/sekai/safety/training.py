@@ -1,0 +1,151 @@
+"""`train`: one safety run on a task, in a folder from which it can go on.
+
+config.json        what was asked for
+progress.jsonl     the log, one line for each time it is written
+model.zip, ...     the newest checkpoint, see `sekai.safety.checkpoints`
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import KVWriter, Logger
+
+from sekai.registry import make_vec
+from sekai.safety.checkpoints import MODEL, load_checkpoint, save_checkpoint
+from sekai.safety.learners import resolve_learner
+from sekai.safety.learners.base import SafetyLearner
+from sekai.safety.tensor.native import TensorFromNative
+
+CONFIG, PROGRESS = "config.json", "progress.jsonl"
+CHECKPOINT_SECONDS = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """What a run is.
+
+    Attributes:
+        task: id of a safety environment.
+        algorithm: `"ppo"`, `"sac"` or `"a2c"`.
+        mode: `"avoid"` or `"reach-avoid"`.
+        seed: of the environment and the learner.
+        num_envs: slots.
+        task_options: arguments of the environment.
+        learner_options: arguments of the learner.
+    """
+
+    task: str
+    algorithm: str = "ppo"
+    mode: str = "avoid"
+    seed: int = 0
+    num_envs: int = 64
+    task_options: dict[str, Any] = field(default_factory=dict)
+    learner_options: dict[str, Any] = field(default_factory=dict)
+
+
+def make_env(config: RunConfig) -> TensorFromNative:
+    """The environment of a run."""
+    vec = make_vec(config.task, config.num_envs, vectorization_mode="native", **config.task_options)
+    return TensorFromNative(vec, seed=config.seed)
+
+
+def train(config: RunConfig, steps: int, folder: Path, *, advance: Callable[[int], object] | None = None) -> Any:
+    """Train until `steps` environment steps have been taken, those of earlier calls in the same folder included.
+
+    Args:
+        config: of the run; in a folder that has one, the same.
+        steps: of all slots together.
+        folder: of the run.
+        advance: told the environment steps done, as they are done.
+
+    Returns:
+        The learner.
+
+    Raises:
+        ValueError: the folder holds another run.
+    """
+    cls = resolve_learner(config.mode, config.algorithm)
+    folder.mkdir(parents=True, exist_ok=True)
+    _require_same(config, folder)
+    env = make_env(config)
+    if (folder / MODEL).exists():
+        learner: Any = load_checkpoint(cls, folder, env)
+    else:
+        learner = cls("MlpPolicy", env, seed=config.seed, device="cpu", **deepcopy(config.learner_options))
+    (folder / CONFIG).write_text(json.dumps(asdict(config), indent=2) + "\n", encoding="utf-8")
+    learner.set_logger(Logger(None, [_JsonLines(folder / PROGRESS)]))
+    left = steps - learner.num_timesteps
+    try:
+        if left > 0:
+            begun = learner.num_timesteps > 0
+            learner.learn(left, reset_num_timesteps=not begun, callback=_Kept(folder, advance))
+            save_checkpoint(learner, folder)
+    finally:
+        learner.logger.close()
+    return learner
+
+
+def load_run(folder: Path) -> tuple[RunConfig, SafetyLearner]:
+    """The configuration and the learner of a run.
+
+    Raises:
+        FileNotFoundError: the folder holds none.
+    """
+    if not (folder / CONFIG).exists() or not (folder / MODEL).exists():
+        raise FileNotFoundError(f"{folder} holds no run: it has no {CONFIG} and {MODEL}, which `sekai train` writes.")
+    config = RunConfig(**json.loads((folder / CONFIG).read_text(encoding="utf-8")))
+    return config, resolve_learner(config.mode, config.algorithm).load(folder / MODEL, device="cpu")
+
+
+def _require_same(config: RunConfig, folder: Path) -> None:
+    path = folder / CONFIG
+    if not path.exists():
+        return
+    kept, given = json.loads(path.read_text(encoding="utf-8")), json.loads(json.dumps(asdict(config)))
+    other = {key: (kept.get(key), given[key]) for key in given if kept.get(key) != given[key]}
+    if other:
+        told = "; ".join(f"{key} is {new!r} and was {old!r}" for key, (old, new) in other.items())
+        raise ValueError(f"{folder} holds another run: {told}. Take another folder, or the same options.")
+
+
+class _Kept(BaseCallback):  # type: ignore[misc]  # SB3 is an extra, and read as Any
+    """Tells of every step, and writes a checkpoint now and then."""
+
+    def __init__(self, folder: Path, advance: Callable[[int], object] | None) -> None:
+        super().__init__()
+        self._folder, self._advance, self._saved = folder, advance, time.monotonic()
+
+    def _on_rollout_start(self) -> None:
+        # nothing is half done here: what was collected has been learned from
+        if time.monotonic() - self._saved > CHECKPOINT_SECONDS:
+            save_checkpoint(self.model, self._folder)
+            self._saved = time.monotonic()
+
+    def _on_step(self) -> bool:
+        if self._advance is not None:
+            self._advance(self.training_env.num_envs)
+        return True
+
+
+class _JsonLines(KVWriter):  # type: ignore[misc]  # SB3 is an extra, and read as Any
+    """A log of one JSON object a line, to which a run that goes on adds."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("a", encoding="utf-8")
+
+    def write(self, key_values: dict[str, Any], key_excluded: dict[str, Any], step: int = 0) -> None:
+        numbers = {key: value for key, value in key_values.items() if isinstance(value, (int, float, np.number))}
+        self._file.write(json.dumps({"step": step, **{key: float(value) for key, value in numbers.items()}}) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
