@@ -57,7 +57,13 @@ class SacSafety(OffPolicySafety, SAC):  # type: ignore[misc]  # SB3 is an extra,
         super().__init__(policy, env, **sb3)
 
     def _sb3_options(self, num_envs: int, given: dict[str, Any]) -> dict[str, Any]:
-        return {**super()._sb3_options(num_envs, given), "gradient_steps": 4, "tau": 0.02, "learning_starts": 1000}
+        return {
+            **super()._sb3_options(num_envs, given),
+            "gradient_steps": 4,
+            "tau": 0.02,
+            "learning_starts": 1000,
+            "ent_coef": "auto_0.01",  # margins are small: from 1 on, entropy would outweigh them for most of a run
+        }
 
     def _explore(self, observations: Any) -> Tensor:
         actions: Tensor = self.actor(observations)
