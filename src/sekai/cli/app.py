@@ -194,3 +194,58 @@ def _backtest(
     from sekai.cli.backtest import backtest
 
     backtest(id, policy=policy, data=data, episodes=episodes, length=episode_length, output=output, seed=seed)
+
+
+class Algorithm(StrEnum):
+    """Values of `--algo`."""
+
+    ppo = "ppo"
+    sac = "sac"
+    a2c = "a2c"
+
+
+class SafetyMode(StrEnum):
+    """Values of `--mode` of `train`."""
+
+    avoid = "avoid"
+    reach_avoid = "reach-avoid"
+
+
+@app.command("train")
+def _train(
+    task: Annotated[str, typer.Argument(metavar="TASK", help="Such as safety/DoubleIntegrator-v0.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the run; one that has begun goes on.")],
+    algo: Annotated[Algorithm, typer.Option(help="Learner.")] = Algorithm.ppo,
+    mode: Annotated[SafetyMode, typer.Option(help="What the value means.")] = SafetyMode.avoid,
+    steps: Annotated[int, typer.Option(min=1, help="Environment steps, those of earlier calls included.")] = 400_000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of environments and learner.")] = 0,
+    num_envs: Annotated[int, typer.Option(min=1, help="Parallel environments.")] = 64,
+    task_option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Argument of TASK.")] = None,
+    option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Argument of the learner.")] = None,
+) -> None:
+    """Train a safety learner in a folder, and measure its certificate against the truth."""
+    from sekai.cli.safety import train
+
+    train(
+        task,
+        algorithm=algo.value,
+        mode=mode.value,
+        steps=steps,
+        seed=seed,
+        num_envs=num_envs,
+        folder=out,
+        task_options=task_option or [],
+        learner_options=option or [],
+    )
+
+
+@app.command("certify")
+def _certify(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.")],
+    rollouts: Annotated[int, typer.Option(min=1, help="From as many random states.")] = 4000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of these states.")] = 0,
+) -> None:
+    """Measure the certificate of a safety run against the truth, with a picture."""
+    from sekai.cli.safety import certify
+
+    certify(folder, rollouts=rollouts, seed=seed)

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.core.states import Arrays
-from sekai.safety.envs.rules import Options, Policy, Rules
+from sekai.safety.envs.rules import OfSystem, Options, Policy, Rules
 from sekai.safety.systems.base import System
 from sekai.vector import NativeVecEnv
 from sekai.vector.base import AutoresetOptions
 
 
-class SafetyVecEnv(NativeVecEnv):
+class SafetyVecEnv(OfSystem, NativeVecEnv):
     """`SafetyEnv` for `num_envs` slots; see there for observations, actions, rewards, infos and ends.
 
     Args:
@@ -43,6 +43,8 @@ class SafetyVecEnv(NativeVecEnv):
         **parameters: Any,
     ) -> None:
         self._rules = Rules.of(system, end_criterion, time_limit, disturbance, parameters)
+        self.system = self._rules.system
+        self.provides_l = self.system.provides_l
         super().__init__(
             num_envs,
             self._rules.observation_space(),
@@ -52,16 +54,6 @@ class SafetyVecEnv(NativeVecEnv):
             autoreset_options=autoreset_options,
         )
         self.states = np.zeros((self.num_envs, self.system.state_size))
-
-    @property
-    def system(self) -> System:
-        """The dynamics and margins."""
-        return self._rules.system
-
-    @property
-    def provides_l(self) -> bool:
-        """Whether infos have `l_x`."""
-        return self.system.provides_l
 
     def _check_options(self, indices: NDArray[np.intp], options: list[Options]) -> None:
         for slot, given in zip(indices.tolist(), options, strict=True):

@@ -169,3 +169,30 @@ class Rules:
             raise ValueError(f"The disturbance policy {self.disturbance} gave {chosen}; expected finite numbers.")
         admissible: Floats = bounded.project(chosen)
         return admissible
+
+
+class OfSystem:
+    """What an environment of a system declares, for learners.
+
+    Attributes:
+        system: the dynamics and margins.
+        provides_l: whether steps have target margins.
+    """
+
+    system: System
+    provides_l: bool
+
+    @property
+    def dt(self) -> float:
+        """Seconds of a step."""
+        return self.system.dt
+
+    @property
+    def failure_horizon_s(self) -> float | None:
+        """Seconds from a state that is doomed to its failure, at most; None where no bound is known."""
+        return self.system.failure_horizon_s
+
+    @property
+    def g_max(self) -> float:
+        """The largest safety margin of any state."""
+        return self.system.g_max

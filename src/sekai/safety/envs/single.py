@@ -19,12 +19,12 @@ from sekai.core.states import (
     read_state,
 )
 from sekai.errors import InvalidAction, ResetRequired
-from sekai.safety.envs.rules import Options, Policy, Rules
+from sekai.safety.envs.rules import OfSystem, Options, Policy, Rules
 from sekai.safety.systems.base import System
 from sekai.seeding import Seed, check_seed
 
 
-class SafetyEnv(Env[NDArray[np.float32], NDArray[np.float32]]):
+class SafetyEnv(OfSystem, Env[NDArray[np.float32], NDArray[np.float32]]):
     """A system under the contract of safety environments.
 
     - Observation: float32, what the system's `observe` gives of the state.
@@ -68,21 +68,13 @@ class SafetyEnv(Env[NDArray[np.float32], NDArray[np.float32]]):
         **parameters: Any,
     ) -> None:
         self._rules = Rules.of(system, end_criterion, time_limit, disturbance, parameters)
+        self.system = self._rules.system
+        self.provides_l = self.system.provides_l
         self.observation_space = self._rules.observation_space()
         self.action_space = self._rules.action_space()
         self._states = np.zeros((1, self.system.state_size))
         self._elapsed = np.zeros(1, np.int64)
         self._live = False
-
-    @property
-    def system(self) -> System:
-        """The dynamics and margins."""
-        return self._rules.system
-
-    @property
-    def provides_l(self) -> bool:
-        """Whether infos have `l_x`."""
-        return self.system.provides_l
 
     @property
     def state(self) -> NDArray[np.float64]:

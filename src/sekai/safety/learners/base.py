@@ -41,6 +41,7 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
     """
 
     mode: ClassVar[Mode]
+    _last_obs: Any
 
     def __init__(
         self,

@@ -28,7 +28,6 @@ class OffPolicySafety(SafetyLearner):
     """Collecting of an off-policy safety learner; stands before the SB3 class among the bases."""
 
     replay_buffer: TensorReplayBuffer
-    _last_obs: Any
 
     def _sb3_options(self, num_envs: int, given: dict[str, Any]) -> dict[str, Any]:
         return {**super()._sb3_options(num_envs, given), "replay_buffer_class": REPLAYS[self.mode]}

@@ -25,7 +25,6 @@ class OnPolicySafety(SafetyLearner):
     """Collecting of an on-policy safety learner; stands before the SB3 class among the bases."""
 
     rollout_buffer: TensorSafetyRolloutBuffer
-    _last_obs: Any
 
     def _sb3_options(self, num_envs: int, given: dict[str, Any]) -> dict[str, Any]:
         return {**super()._sb3_options(num_envs, given), "rollout_buffer_class": ROLLOUTS[self.mode]}

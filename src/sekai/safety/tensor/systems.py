@@ -8,13 +8,14 @@ import numpy as np
 import torch
 
 from sekai.safety.arrays import Tensor
+from sekai.safety.envs.rules import OfSystem
 from sekai.safety.systems.base import System
 from sekai.safety.systems.named import as_system
 from sekai.safety.tensor.env import TensorStep, TensorVecEnv
 from sekai.spaces import Box
 
 
-class SafetyTensorEnv(TensorVecEnv):
+class SafetyTensorEnv(OfSystem, TensorVecEnv):
     """A system as a tensor environment; margins and ends are those of `SafetyVecEnv` with end_criterion "failure".
 
     Args:

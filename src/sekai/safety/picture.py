@@ -1,0 +1,82 @@
+"""The picture of a certificate: the learned set over the exact one, and how often it breaks its promise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sekai.safety.certificates import CertificateReport
+from sekai.safety.systems.base import System
+
+INK, SOFT, FAINT, EXACT = "#22223b", "#5c5c77", "#e3e3ec", "#d1603d"
+
+
+def draw_certificate(report: CertificateReport, system: System, output: Path, title: str) -> None:
+    """Save the picture: value as colour with both zero level sets, and failures by value.
+
+    Of three state numbers the middle of the last one is shown.
+
+    Args:
+        report: what is drawn.
+        system: whose states they are.
+        output: path of the picture; the ending says the format.
+        title: what was learned, and how.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 4.8), dpi=150, facecolor="white", layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold", color=INK)
+    left, right = figure.subplots(1, 2, width_ratios=(1.35, 1.0))
+    _draw_sets(left, report, system)
+    _draw_promise(right, report)
+    figure.savefig(output)
+
+
+def _draw_sets(panel: Any, report: CertificateReport, system: System) -> None:
+    middle: Any = (slice(None), slice(None), *(axis.count // 2 for axis in report.grid.axes[2:]))
+    first, second = (np.linspace(axis.low, axis.high, axis.count) for axis in report.grid.axes[:2])
+    learned, exact = report.learned[middle].T, report.exact[middle].T
+    alive = np.asarray(system.g(report.grid.states))[middle].T >= 0
+    limit = float(np.abs(learned[alive]).max())
+    shown = np.where(alive, learned, np.nan)
+    colours = panel.pcolormesh(first, second, shown, cmap="BrBG", vmin=-limit, vmax=limit, shading="nearest")
+    panel.figure.colorbar(colours, ax=panel, label="learned value V")
+    for values, style, colour in ((learned, "solid", INK), (exact, "dashed", EXACT)):
+        inside = np.where(alive, values, -1e-9)  # failed states are in no set
+        if (inside >= 0).any():
+            panel.contour(first, second, inside, levels=[0.0], colors=[colour], linestyles=[style], linewidths=2.0)
+    panel.plot([], [], color=INK, lw=2, label="learned: V = 0")
+    panel.plot([], [], color=EXACT, lw=2, ls="dashed", label="exact")
+    panel.legend(loc="upper right", frameon=True, framealpha=0.9, edgecolor=FAINT)
+    panel.set_xlabel(system.state_names[0])
+    panel.set_ylabel(system.state_names[1])
+    sets = report.sets
+    panel.set_title(
+        f"IoU {sets.iou:.3f}, wrongly called safe {sets.false_safe:.2%}, missed {sets.missed:.2%}",
+        loc="left",
+        fontsize=10,
+        color=SOFT,
+    )
+
+
+def _draw_promise(panel: Any, report: CertificateReport) -> None:
+    curve = report.calibration
+    low = [share - bound.low for share, bound in zip(curve.failures, curve.bounds, strict=True)]
+    high = [bound.high - share for share, bound in zip(curve.failures, curve.bounds, strict=True)]
+    panel.errorbar(curve.values, curve.failures, yerr=[low, high], fmt="o", color=INK, ecolor=SOFT, ms=4, lw=1)
+    panel.axvline(0.0, color=EXACT, lw=1.5, ls="dashed")
+    panel.set_ylim(-0.03, 1.03)
+    panel.grid(color=FAINT)
+    panel.set_xlabel("learned value V of the first state")
+    panel.set_ylabel("share of rollouts that failed")
+    bound = report.fails_if_certified_bounds
+    panel.set_title(
+        f"P(fail | V >= 0) = {report.fails_if_certified:.4f}, at {report.confidence:.0%} {bound.low:.4f}..{bound.high:.4f}",
+        loc="left",
+        fontsize=10,
+        color=SOFT,
+    )

@@ -1,0 +1,22 @@
+"""`truth_of`: what the value of a learner is measured against, for every system that ships with sekai."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from sekai.safety.oracle import Grid, after_step, sampled_value, solve
+from sekai.safety.oracle.after import Value
+from sekai.safety.systems import DoubleIntegrator, System
+
+
+def truth_of(system: System, *, cells: int | None = None) -> Value:
+    """The exact value of the sampled-time system, one step later; a closed form where there is one, else from a grid.
+
+    Args:
+        system: of two or three state numbers.
+        cells: nodes of each axis of the grid; by default 241 for two axes and 81 for three.
+    """
+    if isinstance(system, DoubleIntegrator) and system.target is None and system.disturbance is None:
+        return after_step(partial(sampled_value, system), system)
+    count = cells or {2: 241, 3: 81}[system.state_size]
+    return solve(system, Grid.around(system, count)).after_step(system)
