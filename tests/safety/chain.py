@@ -17,7 +17,7 @@ class Walk(VecEnv):  # type: ignore[misc]  # SB3 is an extra, and read as Any
 
     dt = 0.5
     failure_horizon_s = 1.5
-    g_max = 4.5
+    g_range = (-0.5, 4.5)
 
     def __init__(self, num_envs: int = 3, *, limit: int = 4, target: bool = False, box: bool = False) -> None:
         self.render_mode = None

@@ -162,7 +162,7 @@ def test_discounts_come_from_horizons_and_failure_values_from_the_rule() -> None
 def test_what_a_task_does_not_declare_is_estimated_from_its_failures() -> None:
     class Silent(Walk):
         def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-            if attr_name in ("failure_horizon_s", "g_max"):
+            if attr_name in ("failure_horizon_s", "g_range"):
                 raise AttributeError(attr_name)
             return super().get_attr(attr_name, indices)
 

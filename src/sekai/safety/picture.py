@@ -74,9 +74,6 @@ def _draw_promise(panel: Any, report: CertificateReport) -> None:
     panel.set_xlabel("learned value V of the first state")
     panel.set_ylabel("share of rollouts that failed")
     bound = report.fails_if_certified_bounds
-    panel.set_title(
-        f"P(fail | V >= 0) = {report.fails_if_certified:.4f}, at {report.confidence:.0%} {bound.low:.4f}..{bound.high:.4f}",
-        loc="left",
-        fontsize=10,
-        color=SOFT,
-    )
+    share = f"P(fail | V >= 0) = {report.fails_if_certified:.4f}"
+    between = f"at {report.confidence:.0%} {bound.low:.4f} to {bound.high:.4f}"
+    panel.set_title(f"{share}, {between}", loc="left", fontsize=10, color=SOFT)

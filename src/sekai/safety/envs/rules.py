@@ -10,6 +10,7 @@ Arrays have a leading axis of slots, `N`; the single environment has one slot.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -193,6 +194,6 @@ class OfSystem:
         return self.system.failure_horizon_s
 
     @property
-    def g_max(self) -> float:
-        """The largest safety margin of any state."""
-        return self.system.g_max
+    def g_range(self) -> tuple[float, float]:
+        """Bounds of the safety margin; of its depth after a failure none is known."""
+        return (-math.inf, self.system.g_max)

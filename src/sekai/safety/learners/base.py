@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
@@ -94,6 +95,18 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
             self._last_obs = self.env.observations
         return prepared
 
+    @contextmanager
+    def _collecting(self) -> Iterator[Stepper]:
+        """What steps the environment; meanwhile nothing is read from a device that is asked to be left alone."""
+        checks = torch.distributions.Distribution._validate_args
+        if is_tensor_env(self.env):
+            # each look at the arguments of a distribution would wait for the device
+            torch.distributions.Distribution.set_default_validate_args(False)
+        try:
+            yield self._stepper()
+        finally:
+            torch.distributions.Distribution.set_default_validate_args(checks)
+
     def _tensors(self, observations: Any) -> Any:
         """Observations on the device."""
         if isinstance(observations, dict):
@@ -106,6 +119,11 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
         if bounds is None:
             bounds = self._bounds = tuple(torch.as_tensor(edge, device=self.device) for edge in (space.low, space.high))
         return bounds
+
+    def _unscaled(self, actions: Tensor) -> Tensor:
+        """Actions within [-1, 1] in the units of the box."""
+        low, high = self._action_bounds()
+        return low + 0.5 * (actions + 1.0) * (high - low)
 
     # ---- discount and failure value ------------------------------------------------------------
 
@@ -124,12 +142,12 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
         return gamma_of(self._horizon_s or DEFAULT_HORIZON_S[self.mode], self.dt)
 
     def _new_floor(self) -> FailureFloor:
-        horizon, g_max = self._declared("failure_horizon_s"), self._declared("g_max")
+        horizon, g_range = self._declared("failure_horizon_s"), self._declared("g_range")
         return FailureFloor(
             self.failure_value,
             self.mode,
             steps=None if horizon is None else max(1.0, horizon / self.dt),
-            g_max=None if g_max is None else float(g_max),
+            g_max=None if g_range is None else float(g_range[1]),
         )
 
     def _failure_value_now(self) -> float | None:

@@ -14,6 +14,7 @@ from stable_baselines3.common.utils import should_collect_more_steps
 from sekai.safety.arrays import Tensor
 from sekai.safety.backups import backup_ends, target
 from sekai.safety.learners.base import SafetyLearner
+from sekai.safety.steps import MarginStep, Stepper
 from sekai.safety.tensor.replay import (
     SafetyBatch,
     TensorReachAvoidReplayBuffer,
@@ -51,43 +52,56 @@ class OffPolicySafety(SafetyLearner):
         if action_noise is not None:
             raise ValueError("action_noise is given; safety learners explore with their own policy: leave it out.")
         steps, episodes = 0, 0
-        stepper = self._stepper()
         if self.use_sde:
             self.actor.reset_noise(env.num_envs)
         callback.on_rollout_start()
-        while should_collect_more_steps(train_freq, steps, episodes):
-            if self.use_sde and self.sde_sample_freq > 0 and steps % self.sde_sample_freq == 0:
-                self.actor.reset_noise(env.num_envs)
-            with torch.no_grad():
-                if self.num_timesteps < learning_starts:
-                    actions = self._random_actions(env.num_envs)
-                else:
-                    actions = self._explore(self._tensors(self._last_obs))
-            step = stepper.step(self._executed(actions))
-            self.num_timesteps += env.num_envs
-            steps += 1
-            dones = step.terminated | step.timeouts
-            infos = step.infos
-            callback.update_locals(locals())
-            if not callback.on_step():
-                return RolloutReturn(steps * env.num_envs, episodes, continue_training=False)
-            replay_buffer.add(
-                self._last_obs,
-                step.observations,
-                actions,
-                step.g,
-                not_done=~backup_ends(step.terminated, step.timeouts, bootstrap_on_timeout=self.bootstrap_on_timeout),
-                finals=step.final_observations,
-                l=step.l,
-            )
-            self._see(step)
-            self._last_obs = step.observations
-            self._update_current_progress_remaining(self.num_timesteps, self._total_timesteps)
-            self._on_step()
-            if infos:
-                episodes += self._count_episodes(infos, dones, log_interval)
+        with self._collecting() as stepper:
+            while should_collect_more_steps(train_freq, steps, episodes):
+                if self.use_sde and self.sde_sample_freq > 0 and steps % self.sde_sample_freq == 0:
+                    self.actor.reset_noise(env.num_envs)
+                step = self._collect_step(stepper, env, callback, replay_buffer, learning_starts)
+                steps += 1
+                if step is None:
+                    return RolloutReturn(steps * env.num_envs, episodes, continue_training=False)
+                if step.infos:
+                    episodes += self._count_episodes(step.infos, step.terminated | step.timeouts, log_interval)
         callback.on_rollout_end()
         return RolloutReturn(steps * env.num_envs, episodes, True)
+
+    def _collect_step(
+        self,
+        stepper: Stepper,
+        env: Any,
+        callback: BaseCallback,
+        replay_buffer: TensorReplayBuffer,
+        learning_starts: int,
+    ) -> MarginStep | None:
+        """One step, stored; None where the callback ended the training."""
+        with torch.no_grad():
+            if self.num_timesteps < learning_starts:
+                actions = self._random_actions(env.num_envs)
+            else:
+                actions = self._explore(self._tensors(self._last_obs))
+        step = stepper.step(self._executed(actions))
+        self.num_timesteps += env.num_envs
+        dones, infos = step.terminated | step.timeouts, step.infos
+        callback.update_locals(locals())
+        if not callback.on_step():
+            return None
+        replay_buffer.add(
+            self._last_obs,
+            step.observations,
+            actions,
+            step.g,
+            not_done=~backup_ends(step.terminated, step.timeouts, bootstrap_on_timeout=self.bootstrap_on_timeout),
+            finals=step.final_observations,
+            l=step.l,
+        )
+        self._see(step)
+        self._last_obs = step.observations
+        self._update_current_progress_remaining(self.num_timesteps, self._total_timesteps)
+        self._on_step()
+        return step
 
     def _count_episodes(self, infos: list[dict[str, Any]], dones: Tensor, log_interval: int | None) -> int:
         ended = dones.cpu().numpy()
@@ -109,8 +123,7 @@ class OffPolicySafety(SafetyLearner):
         """The actions in the units of the environment."""
         if not isinstance(self.action_space, spaces.Box):
             return actions
-        low, high = self._action_bounds()
-        return low + 0.5 * (actions + 1.0) * (high - low)
+        return self._unscaled(actions)
 
     def _targets(self, batch: SafetyBatch, v_next: Tensor) -> Tensor:
         """What Q of the batch is regressed on."""

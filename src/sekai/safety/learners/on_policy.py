@@ -16,6 +16,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from sekai.safety.arrays import Tensor
 from sekai.safety.backups import backup_ends
 from sekai.safety.learners.base import SafetyLearner
+from sekai.safety.steps import Stepper
 from sekai.safety.tensor.rollouts import TensorReachAvoidRolloutBuffer, TensorSafetyRolloutBuffer
 
 ROLLOUTS = {buffer.mode: buffer for buffer in (TensorSafetyRolloutBuffer, TensorReachAvoidRolloutBuffer)}
@@ -37,41 +38,13 @@ class OnPolicySafety(SafetyLearner):
         self.policy.set_training_mode(False)
         rollout_buffer.reset()
         self._begin_rollout(rollout_buffer)
-        stepper = self._stepper()
         if self.use_sde:
             self.policy.reset_noise(env.num_envs)
         callback.on_rollout_start()
-        for n in range(n_rollout_steps):
-            if self.use_sde and self.sde_sample_freq > 0 and n % self.sde_sample_freq == 0:
-                self.policy.reset_noise(env.num_envs)
-            with torch.no_grad():
-                actions, values, log_probs = self.policy(self._tensors(self._last_obs))
-            step = stepper.step(self._executed(actions))
-            self.num_timesteps += env.num_envs
-            dones = step.terminated | step.timeouts
-            infos = step.infos
-            callback.update_locals(locals())
-            if not callback.on_step():
-                return False
-            if infos:
-                self._update_info_buffer(infos, dones.cpu().numpy())
-            rollout_buffer.add(
-                self._last_obs,
-                actions,
-                step.g,
-                values,
-                log_probs,
-                not_done=~backup_ends(step.terminated, step.timeouts, bootstrap_on_timeout=self.bootstrap_on_timeout),
-                trace=~dones,
-                l=step.l,
-            )
-            if step.final_observations is not None:
-                slots, rows = step.final_observations
-                with torch.no_grad():
-                    rollout_buffer.put_final_values(slots, self.policy.predict_values(self._tensors(rows)))
-            self._see(step)
-            self._last_obs = step.observations
-            self._last_episode_starts = dones
+        with self._collecting() as stepper:
+            for n in range(n_rollout_steps):
+                if not self._collect_step(stepper, env, callback, rollout_buffer, n):
+                    return False
         with torch.no_grad():
             last_values = self.policy.predict_values(self._tensors(self._last_obs))
         self._end_rollout(rollout_buffer)
@@ -80,12 +53,48 @@ class OnPolicySafety(SafetyLearner):
         callback.on_rollout_end()
         return True
 
+    def _collect_step(
+        self, stepper: Stepper, env: Any, callback: BaseCallback, rollout_buffer: TensorSafetyRolloutBuffer, n: int
+    ) -> bool:
+        """Step `n` of a rollout; False where the callback ended the training."""
+        if self.use_sde and self.sde_sample_freq > 0 and n % self.sde_sample_freq == 0:
+            self.policy.reset_noise(env.num_envs)
+        with torch.no_grad():
+            actions, values, log_probs = self.policy(self._tensors(self._last_obs))
+        step = stepper.step(self._executed(actions))
+        self.num_timesteps += env.num_envs
+        dones = step.terminated | step.timeouts
+        infos = step.infos
+        callback.update_locals(locals())
+        if not callback.on_step():
+            return False
+        if infos:
+            self._update_info_buffer(infos, dones.cpu().numpy())
+        rollout_buffer.add(
+            self._last_obs,
+            actions,
+            step.g,
+            values,
+            log_probs,
+            not_done=~backup_ends(step.terminated, step.timeouts, bootstrap_on_timeout=self.bootstrap_on_timeout),
+            trace=~dones,
+            l=step.l,
+        )
+        if step.final_observations is not None:
+            slots, rows = step.final_observations
+            with torch.no_grad():
+                rollout_buffer.put_final_values(slots, self.policy.predict_values(self._tensors(rows)))
+        self._see(step)
+        self._last_obs = step.observations
+        self._last_episode_starts = dones
+        return True
+
     def _executed(self, actions: Tensor) -> Tensor:
         """The actions in the units of the environment, inside its box."""
         if not isinstance(self.action_space, spaces.Box):
             return actions
         if self.policy.squash_output:
-            return self.policy.unscale_action(actions)
+            return self._unscaled(actions)
         low, high = self._action_bounds()
         return torch.clamp(actions, low, high)
 

@@ -1,0 +1,235 @@
+"""Tensor environments: the same steps as their NumPy twins, and nothing read from the device while collecting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("stable_baselines3")
+
+from gymnasium import spaces  # noqa: E402
+
+import sekai  # noqa: E402
+from sekai.compat import to_sb3  # noqa: E402
+from sekai.safety.learners import ReachAvoidPPO, ReachAvoidSAC, SafetyPPO, SafetySAC  # noqa: E402
+from sekai.safety.tensor import (  # noqa: E402
+    SafetyTensorEnv,
+    TensorFromNative,
+    TensorStep,
+    TensorVecEnv,
+    TensorVecNormalize,
+    is_tensor_env,
+)
+from sekai.safety.tensor.stepper import TensorStepper  # noqa: E402
+
+torch.set_num_threads(1)  # networks this small only wait for a second one
+
+
+class Walks(TensorVecEnv):
+    """Slot `i` goes by its action, from x = 0; g = 2.5 - |x|, l = x - 1.5, cut after 4 steps."""
+
+    provides_l = True
+
+    def __init__(self, num_envs: int = 3, *, finals: bool = True, target: bool = True) -> None:
+        super().__init__(num_envs, spaces.Box(-9.0, 9.0, (1,), np.float32), spaces.Box(-1.0, 1.0, (1,), np.float32))
+        self.x, self.t = torch.zeros(num_envs), torch.zeros(num_envs)
+        self.finals, self.target, self.given = finals, target, []
+
+    def reset_tensor(self) -> Any:
+        self.x, self.t = torch.zeros(self.num_envs), torch.zeros(self.num_envs)
+        return self.x[:, None].clone()
+
+    def step_tensor(self, actions: Any) -> TensorStep:
+        self.given.append(actions.clone())
+        after, self.t = self.x + actions[:, 0], self.t + 1
+        g = 2.5 - after.abs()
+        failed = g < 0
+        timeouts = ~failed & (self.t >= 4)
+        dones = failed | timeouts
+        self.x, self.t = torch.where(dones, 0.0, after), torch.where(dones, 0.0, self.t)
+        target = after - 1.5 if self.target else None
+        return TensorStep(self.x[:, None].clone(), g, dones, timeouts, target, after[:, None] if self.finals else None)
+
+
+def test_as_a_vec_env_of_arrays_it_says_the_same() -> None:
+    env = Walks()
+    np.testing.assert_array_equal(env.reset(), np.zeros((3, 1)))
+    for _ in range(3):
+        observations, g, dones, infos = env.step(np.array([[1.0], [0.5], [0.0]], np.float32))
+    # slot 0 is at 3 after three steps: g = 2.5 - 3, it failed and is back at 0; l = 3 - 1.5
+    assert observations[:, 0].tolist() == [0.0, 1.5, 0.0] and g.tolist() == [-0.5, 1.0, 2.5]
+    assert dones.tolist() == [True, False, False] and infos[0]["l_x"] == 1.5
+    assert infos[0]["terminal_observation"].tolist() == [3.0] and "terminal_observation" not in infos[1]
+    observations, g, dones, infos = env.step(np.array([[1.0], [0.5], [0.0]], np.float32))
+    assert [info["TimeLimit.truncated"] for info in infos] == [False, True, True]
+    assert is_tensor_env(env) and not is_tensor_env(to_sb3(sekai.make_vec("CartPole-v1", 1)))
+
+
+def test_a_plain_tuple_of_five_is_taken_too() -> None:
+    class Five(Walks):
+        def step_tensor(self, actions: Any) -> Any:
+            return tuple(super().step_tensor(actions))[:5]
+
+    env = Five()
+    env.reset()
+    step = TensorStepper(env, "reach-avoid", finals=False).step(torch.ones((3, 1)))
+    assert step.g.tolist() == [1.5, 1.5, 1.5] and step.l is not None and step.l.tolist() == [-0.5, -0.5, -0.5]
+
+
+def test_without_a_reset_of_its_own_one_step_of_zeros_is_taken() -> None:
+    class Begins(Walks):
+        reset_tensor = TensorVecEnv.reset_tensor
+
+    env = Begins()
+    assert env.reset().tolist() == [[0.0], [0.0], [0.0]] and env.given[0].tolist() == [[0.0], [0.0], [0.0]]
+
+
+def test_what_step_tensor_must_give_is_asked_for() -> None:
+    env = Walks(finals=False, target=False)
+    env.reset()
+    with pytest.raises(LookupError, match=r"Walks\.step_tensor gave no l_x, which a reach-avoid learner needs"):
+        TensorStepper(env, "reach-avoid", finals=False).step(torch.zeros((3, 1)))
+    with pytest.raises(ValueError, match=r"step_tensor gave no final_obs: leave it False"):
+        TensorStepper(env, "avoid", finals=True).step(torch.zeros((3, 1)))
+    assert TensorStepper(env, "avoid", finals=False).step(torch.zeros((3, 1))).l is None
+
+    class Misshapen(Walks):
+        def step_tensor(self, actions: Any) -> Any:
+            return super().step_tensor(actions)._replace(dones=torch.zeros((3, 1), dtype=torch.bool))
+
+    env = Misshapen()
+    env.reset()
+    with pytest.raises(ValueError, match=r"gave dones of shape \(3, 1\); expected \(3,\)"):
+        TensorStepper(env, "avoid", finals=False).step(torch.zeros((3, 1)))
+
+
+def test_final_observations_stand_only_where_an_episode_ended() -> None:
+    env = Walks()
+    env.reset()
+    stepper = TensorStepper(env, "reach-avoid", finals=True)
+    for _ in range(4):
+        step = stepper.step(torch.tensor([[0.5], [0.25], [1.0]]))
+    assert step.final_observations is not None
+    # slot 2 failed at 3 in the third step and began anew: it is at 1
+    assert step.timeouts.tolist() == [True, True, False]
+    assert step.final_observations[1][:, 0].tolist() == [2.0, 1.0, 1.0]
+    assert step.observations[:, 0].tolist() == [0.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("target", [None, "touch"])
+def test_systems_on_a_device_step_as_their_native_twin(target: str | None) -> None:
+    vec = sekai.make_vec("safety/DoubleIntegrator-v0", 5, target=target)
+    twin = SafetyTensorEnv(5, "DoubleIntegrator", target=target)
+    first = vec.reset(seed=0).observations
+    twin.reset()
+    twin.states = torch.as_tensor(first)
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        actions = rng.uniform(-1.5, 1.5, (5, 1)).astype(np.float32)
+        result, step = vec.step(actions), twin.step_tensor(torch.as_tensor(actions))
+        np.testing.assert_allclose(step.reward_g, result.rewards, atol=1e-5)
+        np.testing.assert_array_equal(step.dones, result.dones)
+        if target is None:
+            assert step.l_x is None and not twin.provides_l
+        else:
+            np.testing.assert_allclose(step.l_x, result.infos.columns["l_x"][0], atol=1e-5)
+        twin.states = torch.as_tensor(result.observations)  # the next episodes of both begin where one says
+
+
+def test_native_environments_become_tensors_without_a_copy() -> None:
+    vec = sekai.make_vec("safety/DoubleIntegratorTouch-v0", 4)
+    env, reference = TensorFromNative(vec, seed=3), sekai.make_vec("safety/DoubleIntegratorTouch-v0", 4)
+    np.testing.assert_array_equal(env.reset_tensor(), reference.reset(seed=3).observations)
+    seen: list[Any] = []
+    step_vec = vec.step
+
+    def watched(actions: Any) -> Any:
+        seen.append(step_vec(actions))
+        return seen[-1]
+
+    vec.step = watched  # type: ignore[method-assign]
+    ended = 0
+    for _ in range(120):
+        step, wanted = env.step_tensor(torch.ones((4, 1))), reference.step(np.ones((4, 1), np.float32))
+        assert np.shares_memory(step.obs.numpy(), seen[-1].observations)
+        np.testing.assert_array_equal(step.obs, wanted.observations)
+        np.testing.assert_array_equal(step.l_x, wanted.infos.columns["l_x"][0])  # of the last state, not of the reset
+        np.testing.assert_array_equal(step.timeouts, wanted.truncated & ~wanted.terminated)
+        for slot in np.flatnonzero(wanted.ended):
+            ended += 1
+            np.testing.assert_array_equal(step.final_obs[slot], wanted.final_observation(slot))
+    assert ended > 4
+    with pytest.raises(ValueError, match="has autoreset='next_step'; expected 'same_step'"):
+        TensorFromNative(sekai.make_vec("safety/PointMass-v0", 2, vector_kwargs={"autoreset": "next_step"}))
+    with pytest.raises(TypeError, match=r"takes a sekai\.VecEnv; given str"):
+        TensorFromNative("safety/PointMass-v0")  # type: ignore[arg-type]
+
+
+def test_normalised_observations_have_mean_0_and_variance_1_and_margins_are_left_alone(tmp_path: Any) -> None:
+    env = TensorVecNormalize(Walks(num_envs=4))
+    env.reset_tensor()
+    rows = [torch.zeros(4)]
+    for t in range(30):
+        step = env.step_tensor(torch.full((4, 1), 0.5 if t % 3 else -1.0))
+        rows.append(env.env.x.clone())
+        assert step.reward_g.max() <= 2.5 and float(step.reward_g[0]) == 2.5 - abs(float(step.l_x[0]) + 1.5)
+    seen = torch.cat(rows).double()
+    wanted = (1.0 - seen.mean()) / seen.std(unbiased=False)
+    assert float(env.normalize(torch.tensor([1.0]))) == pytest.approx(float(wanted), rel=1e-5)
+    env.training = False
+    before = env.state_dict()
+    env.step_tensor(torch.ones((4, 1)))
+    assert all(torch.equal(before[key], value) for key, value in env.state_dict().items())
+    env.save(tmp_path / "norm.pt")
+    other = TensorVecNormalize(Walks(num_envs=4))
+    other.load(tmp_path / "norm.pt")
+    assert torch.equal(other.normalize(torch.ones(1)), env.normalize(torch.ones(1))) and other.provides_l
+    with pytest.raises(ValueError, match="expected"):
+        other.load_state_dict({"mean": torch.zeros(1)})
+
+
+class Counts:
+    """Counts what is read from the device: tensors as numbers, arrays and copies to the host."""
+
+    READS = ("item", "tolist", "numpy", "cpu", "__bool__", "__float__", "__int__", "nonzero")
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.reads: list[str] = []
+        self.on = False
+        for name in self.READS:
+            monkeypatch.setattr(torch.Tensor, name, self._counted(name, getattr(torch.Tensor, name)))
+
+    def _counted(self, name: str, method: Any) -> Any:
+        def counted(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            if self.on:
+                self.reads.append(name)
+            return method(tensor, *args, **kwargs)
+
+        return counted
+
+
+@pytest.mark.parametrize("cls", [SafetyPPO, ReachAvoidPPO, SafetySAC, ReachAvoidSAC])
+def test_no_step_of_a_rollout_reads_from_the_device(cls: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = []
+    for length in (16, 48):
+        env = Walks(num_envs=8)
+        options = {"n_steps": length, "batch_size": 64} if cls in (SafetyPPO, ReachAvoidPPO) else {"train_freq": length}
+        model = cls("MlpPolicy", env, seed=0, device="cpu", bootstrap_on_timeout=True, **options)
+        model.learn(length * 8)  # everything has been built
+        counts = Counts(monkeypatch)
+        counts.on = True
+        _, callback = model._setup_learn(length * 8, reset_num_timesteps=False)
+        counts.reads.clear()
+        if hasattr(model, "rollout_buffer"):
+            model.collect_rollouts(model.env, callback, model.rollout_buffer, length)
+        else:
+            model.collect_rollouts(model.env, callback, model.train_freq, model.replay_buffer)
+        counts.on = False
+        reads.append(sorted(counts.reads))
+        monkeypatch.undo()
+    # what a rollout reads does not grow with its length, and is: the log of an on-policy one
+    assert reads[0] == reads[1]
+    assert len(reads[0]) <= 8 and (cls in (SafetyPPO, ReachAvoidPPO) or reads[0] == [])
