@@ -220,7 +220,20 @@ def _printed(env: Any) -> list[list[str]]:
         texts = env.call("__str__")
     else:
         texts = []
-    return [re.findall(r"[A-Za-z_]\w*", text) for text in texts]
+    return [_names_in(text) for text in texts]
+
+
+def _names_in(text: str) -> list[str]:
+    """The names in the text of an environment.
+
+    gymnasium writes `<Outer<Inner>>` and sekai `Outer(Inner)`, so that around a sekai layer it is `<OuterInner(...)>`:
+    such a word is cut where a name is known.
+    """
+    known = "|".join(sorted(TRANSFORMING | {"MarginWrapper"}, key=len, reverse=True))
+    names: list[str] = []
+    for word, bracket in re.findall(r"([A-Za-z_]\w*)(\(?)", text):
+        names += re.findall(rf"{known}|\w+?(?={known}|$)", word) if bracket else [word]
+    return names
 
 
 def _far_values(env: Any, name: str) -> list[Any]:

@@ -167,9 +167,10 @@ class _Margins:
         problems, whose = self.problems, row.whose
         earlier = self.failed.pop(row.slot, None)
         if earlier is not None:
+            shown = "no number" if g is None else f"{g:.4g}"
             problems.add(
                 "after failure",
-                f"{whose}The episode goes on after its failure at step {earlier}, now with g = {g}.",
+                f"{whose}The episode goes on after its failure at step {earlier}, now with g = {shown}.",
                 "Terminate in the step that fails: what follows would leak into the values before.",
             )
         if g is None:
@@ -177,17 +178,17 @@ class _Margins:
         if self.g_range is not None and not self.g_range[0] <= g <= self.g_range[1]:
             problems.add(
                 "g range",
-                f"{whose}g is {g}, outside the declared g_range {self.g_range}.",
+                f"{whose}g is {g:.4g}, outside the declared g_range {self.g_range}.",
                 "Declare the range that g has: failure values are computed from it.",
             )
         if g < 0 and not row.terminated:
             flags = "truncated and not terminated" if row.truncated else "not terminated"
-            problems.add("failure", f"{whose}g is {g}, and the step is {flags}.", "Terminate where g < 0.")
+            problems.add("failure", f"{whose}g is {g:.4g}, and the step is {flags}.", "Terminate where g < 0.")
         if g >= 0 and row.terminated and not (l is not None and l >= 0):
-            target = "" if l is None else f" and l {l}"
+            target = "" if l is None else f" and l {l:.4g}"
             problems.add(
                 "termination",
-                f"{whose}The step is terminated, and g is {g}{target}.",
+                f"{whose}The step is terminated, and g is {g:.4g}{target}.",
                 "Let g be negative where the environment fails, and l >= 0 where it succeeds; end by truncated what is "
                 "neither.",
             )
@@ -211,14 +212,14 @@ class _Margins:
         if self.g.low >= 0 and self.g.high > -math.inf:
             problems.add(
                 "no failure",
-                f"In {steps} steps g was never below 0; it was between {self.g.low} and {self.g.high}.",
+                f"In {steps} steps g was never below 0; it was between {self.g.low:.4g} and {self.g.high:.4g}.",
                 "Check that the failure set can be reached and that g is negative in it.",
                 "warning",
             )
         if -math.inf < self.l.high < 0:
             problems.add(
                 "no target",
-                f"In {steps} steps l was never 0 or more; it was between {self.l.low} and {self.l.high}.",
+                f"In {steps} steps l was never 0 or more; it was between {self.l.low:.4g} and {self.l.high:.4g}.",
                 "Check that it can be reached and that l is positive in it; random play may just not get there.",
                 "warning",
             )
@@ -231,8 +232,8 @@ class _Margins:
         self.problems.step = jump.step
         self.problems.add(
             f"{channel.name} jumps",
-            f"{jump.whose}{channel.name} went from {jump.before} to {jump.after} in one step, and 90 % of its changes "
-            f"are at most {usual:.3g}.",
+            f"{jump.whose}{channel.name} went from {jump.before:.4g} to {jump.after:.4g} in one step, and 90 % of its changes "
+            f"are at most {usual:.4g}.",
             "A margin is best a distance that changes continuously, also into a failure; a sign or a special value "
             "does not say how close it is.",
             "warning",
