@@ -225,9 +225,21 @@ def test_fast_margins_and_those_that_stand_still_do_not_jump() -> None:
         return 1.0 - abs(env.x) + 0.5 * np.sin(40.0 * env.x) * (abs(env.x) < 0.9)
 
     assert not any("jumps" in text for text in texts(Walker(g=fast)))
-    assert texts(Walker(g=lambda env: min(0.2, margin(env)))) == []  # the quantile of its changes is small
+    # 0 but for 10 steps of 200, in which it goes up to .2 and down again by .04 each: 90 % of its changes are 0
+    hills = {"info": lambda env: {"l_x": 0.04 * max(0, 5 - abs(env.total % 200 - 100))}}
+    assert texts(Walker(**hills)) == []
     clipped = texts(Walker(g=lambda env: 1.0 if margin(env) > 0.05 else -1.0 if margin(env) < 0 else margin(env)))
     assert [text.split(" at ")[0] for text in clipped] == ["warning: g jumps"]
+
+
+@pytest.mark.parametrize("mode", ["same_step", "next_step", "disabled"])
+def test_problems_of_later_episodes_are_met_in_every_autoreset_mode(mode: str) -> None:
+    def broken() -> Any:
+        return Walker(info=lambda env: {} if env.total == 150 else {"l_x": 0.1})
+
+    with sekai.SyncVecEnv([broken, broken], autoreset=mode) as vec:
+        (problem,) = check_safety_env(vec, steps=170)
+        assert problem.step is not None and problem.step >= 150
 
 
 @pytest.mark.parametrize("cls", [sekai.SyncVecEnv, sekai.ProcVecEnv])

@@ -232,8 +232,8 @@ class _Margins:
         self.problems.step = jump.step
         self.problems.add(
             f"{channel.name} jumps",
-            f"{jump.whose}{channel.name} went from {jump.before:.4g} to {jump.after:.4g} in one step, and 90 % of its changes "
-            f"are at most {usual:.4g}.",
+            f"{jump.whose}{channel.name} went from {jump.before:.4g} to {jump.after:.4g} in one step, and 90 % of its "
+            f"changes are at most {usual:.4g}.",
             "A margin is best a distance that changes continuously, also into a failure; a sign or a special value "
             "does not say how close it is.",
             "warning",

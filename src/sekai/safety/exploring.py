@@ -66,12 +66,9 @@ class _One:
         mask = called(self.problems, "action_mask()", lambda: read_mask(self.env)) if self.masked else None
         action = self.actions.next(mask)
         result = called(self.problems, "step", lambda: call_step(self.env, action))
-        info = result.info
-        if result.done and self.itself:
-            info = info["final_info"]
-        elif result.done:
+        if result.done and not self.itself:
             called(self.problems, "reset()", lambda: call_reset(self.env, None, None))
-        return [Row(None, result.reward, info, result.terminated, result.truncated)]
+        return [Row(None, result.reward, result.info, result.terminated, result.truncated)]
 
 
 class _Many:

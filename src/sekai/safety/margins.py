@@ -127,9 +127,9 @@ class MarginWrapper(Wrapper):
         if terminated and not (g < 0 or reached):
             if self.own_ends == "error":
                 raise InvalidObservation(
-                    f"{self.env} ended its episode by terminated, and g is {g:.6g}: neither a failure nor, with l >= 0, a "
-                    "success. Let g be negative wherever it ends, or say what its ends are: own_ends='truncate', as a "
-                    "time limit, or 'keep'."
+                    f"{self.env} ended its episode by terminated, and g is {g:.6g}: neither a failure nor, with l >= "
+                    "0, a success. Let g be negative wherever it ends, or say what its ends are: own_ends='truncate', "
+                    "as a time limit, or 'keep'."
                 )
             if self.own_ends == "truncate":
                 terminated, truncated = False, True
