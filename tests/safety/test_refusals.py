@@ -123,9 +123,17 @@ def test_a_vector_wrapper_is_found_through_adapters(name: str, around: str) -> N
         require_margins(wrap(sekai.VecRecordEpisodeStatistics(VECTOR[name](inner))), "avoid", learner="SafetyPPO")
 
 
+class DoubledVector(gymnasium.vector.VectorRewardWrapper):
+    """A user's own, around gymnasium's vector environments."""
+
+    def rewards(self, rewards: Any) -> Any:
+        return 2.0 * rewards
+
+
 @pytest.mark.parametrize(
     "wrap",
     [
+        DoubledVector,
         gymnasium.wrappers.vector.NormalizeReward,
         lambda env: gymnasium.wrappers.vector.ClipReward(env, -1.0, 1.0),
         lambda env: gymnasium.wrappers.vector.TransformReward(env, abs),
@@ -161,6 +169,12 @@ def test_every_sub_environment_is_looked_at(cls: Any) -> None:
         pytest.raises(ValueError, match=re.escape(refused("NormalizeReward", " of sub-env 1"))),
     ):
         require_margins(env, "avoid", learner="SafetyPPO")
+
+
+def test_every_sub_environment_is_looked_at_through_a_vector_wrapper() -> None:
+    vec = sekai.SyncVecEnv([margins, lambda: Doubled(margins())])
+    with pytest.raises(ValueError, match=re.escape(refused("Doubled", " of sub-env 1"))):
+        require_margins(sekai.VecNormalizeObservation(vec), "avoid", learner="SafetyPPO")
 
 
 @pytest.mark.parametrize("name", FAR_SEKAI)
