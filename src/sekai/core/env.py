@@ -153,6 +153,11 @@ def walk(env: Any) -> Iterable[Any]:
         yield env
 
 
+def class_names(layer: object) -> list[str]:
+    """The name of an object's class, then those of the classes it derives from."""
+    return [base.__name__ for base in type(layer).__mro__[:-1]]
+
+
 def find_attr(env: Any, name: str) -> tuple[Any, Any]:
     """The outermost layer that has `name`, and its value there.
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sekai.core.env import find_in
+from sekai.core.env import class_names, find_in
 from sekai.vector.base import SlotVecEnv
 
 F = TypeVar("F")
@@ -88,6 +88,10 @@ class ArrayVecEnv(SlotVecEnv):
     def layers(self) -> list[str]:
         """This class: a native env has no sub-environment objects."""
         return [type(self).__name__]
+
+    def layer_bases(self) -> list[list[str]]:
+        """Those of this class."""
+        return [class_names(self)]
 
     def render(self) -> list[Any]:
         """A native env does not render."""

@@ -182,6 +182,13 @@ class VecEnv(ABC):
     def layers(self) -> list[str]:
         """Class names of the vector wrappers, of this class and of a sub-environment's layers, outermost first."""
 
+    def layer_bases(self) -> list[list[str]]:
+        """Of each of `layers()` the name of its class, then those of the classes it derives from, where they are known.
+
+        So a layer in another process is recognised by what it is, also where its class has a name of its own.
+        """
+        return [[name] for name in self.layers()]
+
     @property
     @abstractmethod
     def lost_rows(self) -> NDArray[np.bool_]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.core.env import Env, as_step_result, call_reset, find_attr, walk
+from sekai.core.env import Env, as_step_result, call_reset, class_names, find_attr, walk
 from sekai.core.results import ResetResult, StepResult
 from sekai.core.slots import CALL_OF_PHASE, KIND, AutoresetMode, Call, Phase, phase_after
 from sekai.core.snapshot import snapshot
@@ -352,6 +352,10 @@ class LocalVecEnv(OverlappingVecEnv):
     def layers(self) -> list[str]:
         """This class, then the layers of the first sub-environment."""
         return [type(self).__name__, *(type(layer).__name__ for layer in walk(self.envs[0]))]
+
+    def layer_bases(self) -> list[list[str]]:
+        """Those of this class, then of the layers of the first sub-environment."""
+        return [class_names(self), *map(class_names, walk(self.envs[0]))]
 
     def close(self) -> None:
         """Close every sub-environment; the first error is raised when all are closed."""

@@ -18,6 +18,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.core.env import class_names
 from sekai.core.slots import Call, Phase, RowKind, calls_of
 from sekai.errors import VecEnvWorkerError
 from sekai.seeding import VecSeed
@@ -192,6 +193,7 @@ class RemoteVecEnv(SlotVecEnv, Generic[AnyLink]):
         self.metadata = {**facts[0]["metadata"], "autoreset_mode": self.autoreset}
         self.render_mode = facts[0]["render_mode"]
         self._inner_layers: list[str] = facts[0]["layers"]
+        self._inner_bases: list[list[str]] = facts[0]["layer_bases"]
         self._checks_options = any(fact["checks_options"] for fact in facts)
 
     def _facts(self) -> list[dict[str, Any]]:
@@ -343,6 +345,10 @@ class RemoteVecEnv(SlotVecEnv, Generic[AnyLink]):
     def layers(self) -> list[str]:
         """This class, then the layers of the first sub-environment."""
         return [type(self).__name__, *self._inner_layers]
+
+    def layer_bases(self) -> list[list[str]]:
+        """Those of this class, then of the layers of the first sub-environment."""
+        return [class_names(self), *self._inner_bases]
 
     def close(self) -> None:
         """Close the sub-environments and end the workers; the first error of a sub-environment is raised at the end.

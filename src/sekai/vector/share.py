@@ -116,6 +116,7 @@ class Share:
             "metadata": envs[0].metadata,
             "render_mode": self.vec.render_mode,
             "layers": self.vec.layers()[1:],
+            "layer_bases": self.vec.layer_bases()[1:],
             "checks_options": any(_checks_options(env) for env in envs),
         }
 

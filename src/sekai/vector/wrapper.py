@@ -12,6 +12,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.core.env import class_names
 from sekai.core.slots import AutoresetMode, RowKind
 from sekai.seeding import VecSeed
 from sekai.spaces import batch_space, readable
@@ -174,6 +175,10 @@ class VecWrapper(VecEnv):
     def layers(self) -> list[str]:
         """This class, then the inner ones."""
         return [type(self).__name__, *self.venv.layers()]
+
+    def layer_bases(self) -> list[list[str]]:
+        """Those of this class, then the inner ones."""
+        return [class_names(self), *self.venv.layer_bases()]
 
     def render(self) -> list[Any]:
         """Handed inwards."""
