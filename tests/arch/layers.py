@@ -18,8 +18,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("testing",),
     ("finance",),
     ("envs", "collect"),
+    ("compat",),
     ("safety",),
-    ("compat", "cli"),
+    ("cli",),
     ("__main__", "sekai"),
 )
 

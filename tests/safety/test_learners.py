@@ -11,6 +11,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("stable_baselines3")
 torch.set_num_threads(1)  # networks this small only wait for a second one
 
+import sekai  # noqa: E402
+from sekai.compat import to_sb3  # noqa: E402
 from sekai.safety.backups import backup_ends  # noqa: E402
 from sekai.safety.discount import Annealing  # noqa: E402
 from sekai.safety.learners import (  # noqa: E402
@@ -257,3 +259,31 @@ def test_unknown_learners_are_refused_with_those_there_are() -> None:
     assert resolve_learner("avoid", "PPO") is SafetyPPO and issubclass(SafetyDQN, SafetyLearner)
     with pytest.raises(ValueError, match=r"No learner of \('avoid', 'td3', 1\); there are \('avoid', 'ppo', 1\)"):
         resolve_learner("avoid", "td3")
+
+
+def test_vector_environments_of_sekai_are_taken_as_they_are() -> None:
+    vec = sekai.make_vec("safety/DoubleIntegrator-v0", 4)
+    model = SafetyPPO("MlpPolicy", vec, n_steps=16, batch_size=64, **small())
+    model.learn(64)
+    assert model.gamma == pytest.approx(0.99)  # dt 0.05 s
+    # declared: 2 s to a failure, 40 steps, margins up to 1: .99^-40 - 1 = .494831
+    assert model.rollout_buffer.failure_value == pytest.approx(-0.494831, abs=1e-5)
+
+
+def test_scaled_margins_are_refused_at_construction_and_afterwards(tmp_path: Any) -> None:
+    def scaled() -> Any:
+        return sekai.VecNormalizeReward(sekai.make_vec("safety/DoubleIntegrator-v0", 4))
+
+    message = (
+        "SafetyPPO cannot use this environment: its reward is the safety margin g, and VecNormalizeReward changes it"
+    )
+    with pytest.raises(ValueError, match=message):
+        SafetyPPO("MlpPolicy", scaled(), **small())
+    model = SafetyPPO("MlpPolicy", sekai.make_vec("safety/DoubleIntegrator-v0", 4), n_steps=16, **small())
+    with pytest.raises(ValueError, match=message):
+        model.set_env(to_sb3(scaled()))
+    model.save(tmp_path / "model")
+    with pytest.raises(ValueError, match=message):
+        SafetyPPO.load(tmp_path / "model", env=to_sb3(scaled()))
+    with pytest.raises(ValueError, match="ReachAvoidPPO is a reach-avoid learner, and the environment declares"):
+        ReachAvoidPPO("MlpPolicy", sekai.make_vec("safety/DoubleIntegrator-v0", 4), **small())

@@ -12,13 +12,16 @@ from gymnasium import spaces
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.save_util import load_from_zip_file
 
+from sekai.compat import to_sb3
 from sekai.safety.arrays import Tensor
 from sekai.safety.backups import Mode, check_terminal_type
+from sekai.safety.contract import require_margins
 from sekai.safety.discount import DEFAULT_HORIZON_S, Annealing, FailureValue, gamma_of
 from sekai.safety.floors import FailureFloor
 from sekai.safety.steps import ArrayStepper, MarginStep, Stepper
 from sekai.safety.tensor.env import is_tensor_env
 from sekai.safety.tensor.stepper import TensorStepper
+from sekai.vector import VecEnv
 
 #: seconds of a step where the environment does not say
 DEFAULT_DT = 0.05
@@ -28,7 +31,7 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
     """The part of a safety learner that does not depend on the algorithm.
 
     Args:
-        policy, env: as for the SB3 class; a `sekai.VecEnv` is adapted.
+        policy, env: as for the SB3 class; a `sekai.VecEnv` is taken as it is, through `to_sb3`.
         gamma: discount of a step, or an `Annealing`; by default what `horizon_s` says.
         horizon_s: horizon in seconds, `dt / (1 - gamma)`: by default 5 for avoid and 50 for reach-avoid, which is 0.99
             and 0.999 per 0.05 s.
@@ -66,14 +69,35 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
         FailureFloor(failure_value, self.mode)  # refuse it before anything is built
         super().__init__(policy, env, gamma=0.99, **{**self._sb3_options(_num_envs(env), sb3), **sb3})
         if env is not None:
-            self.gamma = self._gamma_now()
-            self._floor = self._new_floor()
+            self._take_env()
 
     def _sb3_options(self, num_envs: int, given: dict[str, Any]) -> dict[str, Any]:
         """Arguments of the SB3 class where the user gives none."""
         return {}
 
     # ---- the environment -----------------------------------------------------------------------
+
+    @staticmethod
+    def _wrap_env(env: Any, verbose: int = 0, monitor_wrapper: bool = True) -> Any:
+        if isinstance(env, VecEnv):
+            env = to_sb3(env)
+        return BaseAlgorithm._wrap_env(env, verbose, monitor_wrapper)
+
+    def set_env(self, env: Any, force_reset: bool = True) -> None:
+        """Go on with another environment of the same spaces.
+
+        Raises:
+            ValueError: its margins would not arrive as they are, see `sekai.safety.contract.require_margins`.
+        """
+        require_margins(env, self.mode, learner=type(self).__name__)
+        super().set_env(env, force_reset)
+        self._take_env()
+
+    def _take_env(self) -> None:
+        """Look at a new environment before anything is learned from it."""
+        require_margins(self.env, self.mode, learner=type(self).__name__)
+        self.gamma = self._gamma_now()
+        self._floor = self._new_floor()
 
     def _declared(self, name: str) -> Any:
         """What the environment declares; None where it has no such attribute."""
