@@ -59,8 +59,9 @@ HEAVY: tuple[str, ...] = (
 
 # Where printing is the purpose.
 PRINTS: tuple[str, ...] = ("sekai.cli",)
-#: a worker process seeds the global generators for the environments in it; it draws nothing
-SEEDS_GLOBALS: tuple[str, ...] = ("sekai.vector.child",)
+#: a worker process seeds the global generators for the environments in it, and a checkpoint keeps those that
+#: Stable-Baselines3 draws from; neither draws anything
+SEEDS_GLOBALS: tuple[str, ...] = ("sekai.vector.child", "sekai.safety.checkpoints")
 
 # Import name -> distribution name, where they differ.
 DISTRIBUTIONS: dict[str, str] = {"stable_baselines3": "stable-baselines3"}

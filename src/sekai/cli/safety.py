@@ -33,12 +33,8 @@ def train(
         BadValue: a task that is no safety environment, or options that cannot be read.
     """
     system_of(task, parsed(task_options))  # before anything is loaded that takes long
-    import torch
-
     from sekai.safety.training import RunConfig
     from sekai.safety.training import train as run
-
-    torch.set_num_threads(1)  # networks of these tasks are so small that a second thread only waits
 
     config = RunConfig(
         task=task,
@@ -51,7 +47,7 @@ def train(
     )
     started = time.perf_counter()
     with progress(f"{mode} {algorithm} on {task}", steps) as advance:
-        learner = run(config, steps, folder, advance=advance)
+        learner = run(config, steps, folder, advance=advance, threads=1)
     print(f"{folder} steps={learner.num_timesteps} seconds={time.perf_counter() - started:.1f}")
     certify(folder)
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter, Logger
 
@@ -58,7 +59,14 @@ def make_env(config: RunConfig) -> TensorFromNative:
     return TensorFromNative(vec, seed=config.seed)
 
 
-def train(config: RunConfig, steps: int, folder: Path, *, advance: Callable[[int], object] | None = None) -> Any:
+def train(
+    config: RunConfig,
+    steps: int,
+    folder: Path,
+    *,
+    advance: Callable[[int], object] | None = None,
+    threads: int | None = None,
+) -> Any:
     """Train until `steps` environment steps have been taken, those of earlier calls in the same folder included.
 
     Args:
@@ -66,6 +74,7 @@ def train(config: RunConfig, steps: int, folder: Path, *, advance: Callable[[int
         steps: of all slots together.
         folder: of the run.
         advance: told the environment steps done, as they are done.
+        threads: of torch, from now on; None leaves them as they are. With small networks a second one only waits.
 
     Returns:
         The learner.
@@ -74,6 +83,8 @@ def train(config: RunConfig, steps: int, folder: Path, *, advance: Callable[[int
         ValueError: the folder holds another run.
     """
     cls = resolve_learner(config.mode, config.algorithm)
+    if threads is not None:
+        torch.set_num_threads(threads)
     folder.mkdir(parents=True, exist_ok=True)
     _require_same(config, folder)
     env = make_env(config)

@@ -15,7 +15,7 @@ from stable_baselines3.common.save_util import load_from_zip_file
 from sekai.compat import to_sb3
 from sekai.safety.arrays import Tensor
 from sekai.safety.backups import Mode, check_terminal_type
-from sekai.safety.contract import require_margins
+from sekai.safety.contract import declared, require_margins
 from sekai.safety.discount import DEFAULT_HORIZON_S, Annealing, FailureValue, gamma_of
 from sekai.safety.floors import FailureFloor
 from sekai.safety.steps import ArrayStepper, MarginStep, Stepper
@@ -100,11 +100,8 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
         self._floor = self._new_floor()
 
     def _declared(self, name: str) -> Any:
-        """What the environment declares; None where it has no such attribute."""
-        try:
-            return self.env.get_attr(name)[0]
-        except AttributeError:
-            return None
+        """What the environment declares; None where it does not. Of several sub-environments the first speaks."""
+        return next((value for _, value in declared(self.env, name)), None)
 
     def _stepper(self) -> Stepper:
         if is_tensor_env(self.env):
