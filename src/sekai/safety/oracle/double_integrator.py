@@ -2,7 +2,7 @@
 
 Values are max over u, min over d, of the smallest margin from now on, the current one included (avoid), or of the
 reach-avoid outcome. With a force disturbance of up to D the control can always cancel it, and is left with a - D.
-Drifted states, speeds and positions in the units of `DoubleIntegrator`.
+States are in the units of `DoubleIntegrator`.
 """
 
 from __future__ import annotations

@@ -39,6 +39,8 @@ class System(ABC):
 
     #: what the numbers of a state are, one name each
     state_names: ClassVar[tuple[str, ...]]
+    #: those of them that are angles, in rad, of period 2 pi
+    angles: ClassVar[tuple[str, ...]] = ()
     #: numbers of an observation
     observation_size: ClassVar[int]
 

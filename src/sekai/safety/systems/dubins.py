@@ -73,6 +73,7 @@ class DubinsCar(_Car):
     """
 
     state_names: ClassVar[tuple[str, ...]] = ("x", "y", "h")
+    angles: ClassVar[tuple[str, ...]] = ("h",)
     observation_size: ClassVar[int] = 4
 
     @classmethod
@@ -140,6 +141,7 @@ class DubinsRadial(_Car):
     """
 
     state_names: ClassVar[tuple[str, ...]] = ("rho", "psi")
+    angles: ClassVar[tuple[str, ...]] = ("psi",)
     observation_size: ClassVar[int] = 2
 
     @property

@@ -55,9 +55,9 @@ class BoxSet:
         """The corners, float64 `(2**D, D)`: where a linear function of the points is smallest or largest."""
         return np.array(list(itertools.product(*zip(self.low, self.high, strict=True))))
 
-    def points(self) -> NDArray[np.float64]:
-        """The corners, the centre and what lies halfway between them, float64 `(3**D, D)`: a grid to search over."""
-        sides = [(low, (low + high) / 2, high) for low, high in zip(self.low, self.high, strict=True)]
+    def points(self, count: int = 3) -> NDArray[np.float64]:
+        """A grid of `count` points a side, corners included, float64 `(count**D, D)`: what a search looks at."""
+        sides = [np.linspace(low, high, count) for low, high in zip(self.low, self.high, strict=True)]
         return np.array(list(itertools.product(*sides)))
 
 
