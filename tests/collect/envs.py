@@ -53,6 +53,8 @@ def scripted(backend: str, scripts: Sequence[Script], mode: str) -> sekai.VecEnv
     if backend == "native":
         return ScriptedVecEnv(scripts, autoreset=mode)
     fns = [lambda i=i: ScriptedEnv(i, scripts[i]) for i in range(len(scripts))]  # type: ignore[misc]
+    if backend == "ray":
+        return sekai.RayVecEnv(fns, autoreset=mode, num_workers=2)
     classes: Any = {"sync": sekai.SyncVecEnv, "async": sekai.AsyncVecEnv, "proc": sekai.ProcVecEnv}
     return classes[backend](fns, autoreset=mode)  # type: ignore[no-any-return]
 
@@ -74,9 +76,10 @@ def action_on(observation: Any) -> int:
     return (3 * slot + 5 * episode + 7 * step) % 10
 
 
-def by_hand(slot: int, script: Script) -> Iterator[Transition]:
-    """The transitions of one slot, without end, by stepping one environment."""
+def by_hand(slot: int, script: Script, first: int = 0) -> Iterator[Transition]:
+    """The transitions of one slot, without end, by stepping one environment from episode `first` on."""
     env = ScriptedEnv(slot, script)
+    env.episode = first - 1
     while True:
         observation = tuple(env.reset().observation.tolist())
         done = False

@@ -17,6 +17,7 @@ import sekai
 from sekai import RowKind
 from sekai.collect import Collector, Fragment
 from tests.collect.envs import MODES, CodedPolicy, Script, Transition, action_on, by_hand, memory_before, scripted
+from tests.rays import on_ray, start_ray
 
 EPISODES = st.lists(
     st.tuples(st.integers(1, 4), st.sampled_from(["terminated", "truncated", "both"])), min_size=1, max_size=4
@@ -134,11 +135,14 @@ def test_what_is_collected_is_what_single_environments_do(
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("backend", ["async", "proc"])
-def test_the_same_holds_where_one_environment_serves_all_cases(backend: str, mode: str) -> None:
+@pytest.mark.parametrize(("backend", "examples"), [("async", 17), ("proc", 17), on_ray("ray", 10)])
+def test_the_same_holds_where_one_environment_serves_all_cases(
+    backend: str, examples: int, mode: str, request: pytest.FixtureRequest
+) -> None:
+    start_ray(backend, request)
     with scripted(backend, [[(1, "terminated")]] * 3, mode) as vec:
 
-        @settings(max_examples=17)
+        @settings(max_examples=examples)
         @given(scripts=SCRIPTS, lengths=LENGTHS)
         def cases(scripts: list[Script], lengths: list[int]) -> None:
             collect_and_check(vec, scripts, lengths, {"script": scripts})
