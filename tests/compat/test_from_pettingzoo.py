@@ -197,6 +197,18 @@ def test_statistics_and_evaluation_see_each_episode_of_each_agent_once(mode: str
     assert sorted(ended) == [(0, 32.0), (1, 104.0), (2, 63.0), (3, 32.0), (4, 104.0), (5, 63.0)]
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_stacked_frames_are_those_of_one_agent_in_one_episode(mode: str) -> None:
+    vec = sekai.VecFrameStackObservation(from_pettingzoo([Relay] * 2, autoreset=mode), 2)
+    vec.reset(seed=0)
+    for _ in range(12):
+        result = vec.step([0] * 6)
+        for slot, (before, now) in enumerate(result.observations.astype(int).tolist()):
+            assert now[0] == slot % 3 and before == [slot % 3, now[1], max(now[2] - 1, 0)]
+        if mode == "disabled" and result.dones.all():
+            vec.reset()
+
+
 @pytest.mark.parametrize("mode", ["same_step", "next_step"])
 def test_evaluation_plays_as_many_episodes_of_each_agent(mode: str) -> None:
     vec = from_pettingzoo([Relay] * 2, autoreset=mode)
@@ -389,6 +401,22 @@ def test_the_first_row_of_an_agent_that_waited_is_lost_with_the_call_that_brough
     assert result.kind.tolist() == [LOST, LOST, STEP, STEP] and places(result.observations)[0] == (0, 1, 1)
 
 
+def test_an_interrupt_loses_the_rows_of_the_copies_that_had_moved() -> None:
+    def interrupt(env: Any, columns: Any) -> None:
+        raise KeyboardInterrupt
+
+    vec = from_pettingzoo([lambda: Relay((3, 3)), lambda: Broken(interrupt), lambda: Relay((3, 3))])
+    vec.reset(seed=0)
+    vec.step([0] * 6)
+    with pytest.raises(KeyboardInterrupt):
+        vec.step([0] * 6)
+    assert vec.lost_rows.tolist() == [True] * 4 + [False] * 2 and vec.get_attr("t") == [2, 2, 2, 2, 1, 1]
+    with pytest.raises(sekai.ResetRequired, match=r"sub-envs \[2, 3\] need a reset"):
+        vec.step([0] * 6)
+    vec.reset(mask=np.array([False, False, True, True, False, False]))
+    assert vec.step([0] * 6).kind.tolist() == [LOST, LOST, STEP, STEP, STEP, STEP]
+
+
 class Absent(Relay):
     """Begins its second episode without its last agent."""
 
@@ -408,6 +436,17 @@ def test_an_episode_without_one_of_the_agents_is_refused() -> None:
         vec.reset()
     with pytest.raises(sekai.ResetRequired):
         vec.step([0] * 3)
+
+
+def test_a_reset_that_fails_lets_the_other_copies_begin() -> None:
+    vec = from_pettingzoo([Absent, Relay])
+    vec.reset(seed=0)
+    with pytest.raises(InvalidObservation) as caught:
+        vec.reset()
+    assert "failed sub-envs: [0, 1, 2]; each needs a reset" in caught.value.__notes__
+    assert vec.lost_rows.all() and vec.get_attr("episode") == [1] * 6
+    with pytest.raises(sekai.ResetRequired, match=r"sub-envs \[0, 1, 2\] need a reset"):
+        vec.step([0] * 6)
 
 
 def test_infos_may_be_left_out_and_agents_may_stay_named_after_the_last_end() -> None:
