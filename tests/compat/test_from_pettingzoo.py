@@ -142,10 +142,21 @@ def test_disabled_written_out_with_two_copies_that_are_reset_in_turns() -> None:
     assert vec.step([0] * 4).kind.tolist() == [FROZEN, TERM, FROZEN, FROZEN], "nothing had moved"
 
 
+class Deep(Relay):
+    """Reuses lists within its infos, too."""
+
+    def _seen(self) -> Any:
+        observations, infos = super()._seen()
+        for info in infos.values():
+            info.setdefault("deep", [0])[0] = self.t
+        return observations, infos
+
+
 def test_results_are_never_written_to_again() -> None:
-    vec = from_pettingzoo(Relay())
+    vec = from_pettingzoo(Deep())
     held = [vec.reset(seed=0), *stepped(vec, 9)]
     then = [(each.observations.copy(), repr(each.infos)) for each in held]
+    assert held[1].infos[0] == {"t": 1, "deep": [1]}
     stepped(vec, 9)
     for each, (observations, infos) in zip(held, then, strict=True):
         assert np.array_equal(each.observations, observations) and repr(each.infos) == infos
