@@ -48,6 +48,22 @@ class ScriptedVecEnv(CodedVecEnv):
         super()._reset_envs(indices, options)
 
 
+class ShuffledVecEnv(sekai.SyncVecEnv):
+    """Rows come back a few at a time and in random order, though every step is done at once."""
+
+    shuffle = np.random.default_rng(0)
+    _wanted = 1
+
+    def _check_wanted(self, min_slots: int) -> int:
+        self._wanted = super()._check_wanted(min_slots)
+        return self._wanted
+
+    def _ready_rows(self) -> Any:
+        rows = super()._ready_rows()
+        size = self.shuffle.integers(min(self._wanted, len(rows)), len(rows) + 1)
+        return {slot: rows[slot] for slot in self.shuffle.permutation(list(rows)).tolist()[:size]}
+
+
 def scripted(backend: str, scripts: Sequence[Script], mode: str) -> sekai.VecEnv:
     """A vector environment of scripted slots."""
     if backend == "native":
@@ -55,7 +71,12 @@ def scripted(backend: str, scripts: Sequence[Script], mode: str) -> sekai.VecEnv
     fns = [lambda i=i: ScriptedEnv(i, scripts[i]) for i in range(len(scripts))]  # type: ignore[misc]
     if backend == "ray":
         return sekai.RayVecEnv(fns, autoreset=mode, num_workers=2)
-    classes: Any = {"sync": sekai.SyncVecEnv, "async": sekai.AsyncVecEnv, "proc": sekai.ProcVecEnv}
+    classes: Any = {
+        "sync": sekai.SyncVecEnv,
+        "shuffled": ShuffledVecEnv,
+        "async": sekai.AsyncVecEnv,
+        "proc": sekai.ProcVecEnv,
+    }
     return classes[backend](fns, autoreset=mode)  # type: ignore[no-any-return]
 
 

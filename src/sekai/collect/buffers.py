@@ -8,7 +8,7 @@ and a loop that drops its fragments allocates two sets of arrays in all.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -140,8 +140,13 @@ def as_rows(space: gymnasium.Space[Any], batch: Any) -> Any:
     return _objects(batch)
 
 
-def as_actions(space: gymnasium.Space[Any], actions: Any, num_slots: int) -> Any:
+def as_actions(space: gymnasium.Space[Any], actions: Any, slots: int | Sequence[int]) -> Any:
     """What a policy gave as a batch: arrays as they are, tensors as arrays, a list of actions as a batch of them.
+
+    Args:
+        space: action space of one sub-environment.
+        actions: what it gave.
+        slots: which slots it acted on; an int stands for that many, from the first on.
 
     Raises:
         InvalidAction: a list that does not fit.
@@ -149,14 +154,15 @@ def as_actions(space: gymnasium.Space[Any], actions: Any, num_slots: int) -> Any
     """
     if isinstance(space, LEAF) and not isinstance(actions, (list, tuple)):
         batch = as_array(actions)
+        num_slots = slots if isinstance(slots, int) else len(slots)
         if batch.ndim == 0 or len(batch) != num_slots:
             raise ValueError(
                 f"The policy returned actions of shape {batch.shape}; expected a first axis of {num_slots} slots."
             )
         return batch
     if isinstance(space, spaces.Dict) and isinstance(actions, Mapping) and actions.keys() == space.spaces.keys():
-        return {key: as_actions(part, actions[key], num_slots) for key, part in space.spaces.items()}
+        return {key: as_actions(part, actions[key], slots) for key, part in space.spaces.items()}
     if isinstance(space, spaces.Tuple) and isinstance(actions, tuple) and len(actions) == len(space.spaces):
         parts = zip(space.spaces, actions, strict=True)
-        return tuple(as_actions(part, inner, num_slots) for part, inner in parts)
-    return check_actions(space, actions, num_slots)
+        return tuple(as_actions(part, inner, slots) for part, inner in parts)
+    return check_actions(space, actions, slots)

@@ -7,10 +7,11 @@ from typing import Any
 
 from sekai.collect.counters import Counters
 from sekai.collect.deciding import Decider
-from sekai.collect.filling import Filler
+from sekai.collect.filling import Filler, Keeping
 from sekai.collect.fragment import Fragment
 from sekai.collect.lockstep import LockStep
-from sekai.collect.rows import Restart, source_of
+from sekai.collect.overlapped import Overlapped
+from sekai.collect.rows import Restart, overlapping_source_of, source_of
 from sekai.spaces.checks import whole_number
 
 
@@ -23,6 +24,10 @@ class Collector:
     A call that raises leaves the rows collected so far as they are: the error is handed on, and the next `collect`
     goes on in the same row. Where an earlier row was lost that way, the next is of kind LOST, and what the slot does
     afterwards counts as a new episode.
+
+    With `min_slots` the slots advance on their own, by `send` and `recv`, and a slow one does not hold up the others:
+    the policy acts on those that have come back, and they go on. A slot that has its `T` rows waits until all have. In
+    disabled mode the reset of a slot waits for the steps under way; the other modes have no such barrier.
 
     Args:
         vec: a `VecEnv`, or a `gymnasium.vector.VectorEnv`. The collector resets it when it begins and does not close
@@ -37,13 +42,15 @@ class Collector:
         state_stride: also keep the policy's state where `step_index` is a multiple of this.
         restart: under `autoreset="disabled"`, reset a slot in the call in which it ends (`"each"`), or all of them when
             all have ended (`"all"`); until then they return FROZEN rows.
+        min_slots: how many slots to wait for at a time, from 1 to `N`; fewer where fewer lack rows. The policy then
+            acts on `k` of the slots, whatever `k` is. None: all slots advance together, by `step`.
 
     Attributes:
         num_slots: number of slots, `N`.
 
     Raises:
         TypeError: no vector environment, no policy, or no `value` where values are wanted.
-        ValueError: an argument out of range.
+        ValueError: an argument out of range, or `min_slots` where slots cannot advance on their own.
 
     Example:
         >>> import sekai
@@ -65,21 +72,26 @@ class Collector:
         values: bool = False,
         state_stride: int | None = None,
         restart: Restart = "each",
+        min_slots: int | None = None,
     ) -> None:
-        source = source_of(vec, restart)
+        overlapping = None if min_slots is None else overlapping_source_of(vec, restart)
+        source = source_of(vec, restart) if overlapping is None else overlapping
+        self.num_slots = source.num_envs
         counters = Counters()
         if isinstance(infos, str) or isinstance(extras, str):
             raise TypeError("extras and infos are sequences of names; given one string.")
         decider = Decider(policy, source, extras=extras, values=values, counters=counters)
-        self.num_slots = source.num_envs
-        self._filler: Filler = LockStep(
-            source,
-            decider,
-            counters,
+        keeping = Keeping(
             length=whole_number("fragment_length", fragment_length, minimum=1),
             stride=None if state_stride is None else whole_number("state_stride", state_stride, minimum=1),
             infos=dict.fromkeys(infos),
         )
+        self._filler: Filler
+        if overlapping is None:
+            self._filler = LockStep(source, decider, counters, keeping)
+        else:
+            wanted = _checked_min_slots(min_slots, self.num_slots)
+            self._filler = Overlapped(overlapping, decider, counters, keeping, min_slots=wanted)
 
     @property
     def counters(self) -> Counters:
@@ -98,6 +110,10 @@ class Collector:
 
         Args:
             seed, options: what the vector environment's own `reset` takes.
+
+        Raises:
+            Exception: what the environment raised; with `min_slots` also what a step under way came to, in which case
+                nothing was reset.
         """
         self._filler.reset(seed, options)
 
@@ -109,3 +125,10 @@ class Collector:
             ValueError, TypeError, LookupError: what the policy or the environment returned is not what was agreed.
         """
         return self._filler.collect()
+
+
+def _checked_min_slots(given: Any, num_slots: int) -> int:
+    min_slots = whole_number("min_slots", given, minimum=1)
+    if min_slots > num_slots:
+        raise ValueError(f"min_slots is {min_slots}; expected 1 to {num_slots}, the number of slots.")
+    return min_slots

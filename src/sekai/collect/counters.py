@@ -15,21 +15,22 @@ class Counters:
     """Counts since a collector was made. `valid + reset_only + frozen + lost == rows`, always.
 
     Attributes:
-        calls: calls of `step` that returned.
-        rows: rows that they returned, one per slot and call.
+        calls: calls that returned rows: of `step`, and with `min_slots` of `recv`.
+        rows: rows that they returned, one per slot, and with `min_slots` one per slot that had come back.
         valid: transitions among them: an action was executed, and its outcome is known.
         reset_only: rows in which a slot was reset and no action executed (next_step).
         frozen: rows of slots that waited for a reset (disabled).
         lost: rows after one that was never seen.
         terminated: episodes that ended by termination, those with both flags among them.
         truncated: episodes that ended by truncation alone.
-        failed_calls: calls that raised, or whose rows could not be kept.
-        failed_rows: rows of those calls; they are in none of the counts above.
+        failed_calls: calls that raised, or whose rows were not kept.
+        failed_rows: rows of those calls that nobody will see; they are in none of the counts above.
         fragments: fragments returned.
-        environment_seconds: wall time inside calls of the environment, resets included.
+        environment_seconds: wall time inside calls of the environment, resets included, but for `waiting_seconds`.
         policy_seconds: wall time inside the policy.
-        waiting_seconds: wall time spent waiting for a slot while others were ready, where slots advance on their own;
-            calls that move all slots together do not tell it apart, and it stands in `environment_seconds`.
+        waiting_seconds: with `min_slots`, wall time inside calls of `recv` during which some slot stood idle, since it
+            had all its rows of the fragment and others had not. Calls that move all slots together do not tell it
+            apart: there it stands in `environment_seconds`.
     """
 
     calls: int = 0

@@ -65,9 +65,17 @@ class Decider:
         self._source, self._counters = source, counters
         self._acts_in_arrays = isinstance(source.action_space, LEAF)
 
-    def decide(self, observations: Any, state: Any, starts: NDArray[np.bool_]) -> Plan:
-        """Ask the policy; nothing has moved where what it returns is refused."""
+    def decide(
+        self, observations: Any, state: Any, starts: NDArray[np.bool_], slots: Sequence[int] | None = None
+    ) -> Plan:
+        """Ask the policy; nothing has moved where what it returns is refused.
+
+        Args:
+            observations, state, starts: what it acts on, of `k` slots.
+            slots: which ones, for what is said of actions that do not fit; None: all of them.
+        """
         n = len(starts)
+        who: int | Sequence[int] = n if slots is None else slots
         decision = self._policy.act(observations, state, starts)
         if state is not None:
             if decision.state is None:
@@ -76,9 +84,9 @@ class Decider:
                     "would be gone."
                 )
             check_state(decision.state, n, "act")
-        actions = env_actions = self._batch_of(decision.actions, n)
+        actions = env_actions = self._batch_of(decision.actions, n, who)
         if decision.env_actions is not None:
-            env_actions = self._batch_of(decision.env_actions, n)
+            env_actions = self._batch_of(decision.env_actions, n, who)
         if self._extras is None:
             self._extras = tuple(decision.extras)
         extras = {name: _extra(decision.extras, name, n) for name in self._extras} if self._extras else _NOTHING
@@ -90,10 +98,10 @@ class Decider:
                 values = _checked_values(self._value(observations, state), n)
         return Plan(actions, env_actions, decision.state, extras, values)
 
-    def _batch_of(self, actions: Any, num_slots: int) -> Any:
+    def _batch_of(self, actions: Any, num_slots: int, who: int | Sequence[int]) -> Any:
         if type(actions) is np.ndarray and self._acts_in_arrays and actions.shape[:1] == (num_slots,):
             return actions
-        return as_actions(self._source.action_space, actions, num_slots)
+        return as_actions(self._source.action_space, actions, who)
 
     def fresh(self, num_slots: int) -> Any:
         """The state in which slots begin an episode, asked for anew since learning may change it."""

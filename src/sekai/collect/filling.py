@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,20 @@ from sekai.collect.states import copy, take
 from sekai.spaces import finish_batch
 
 
+class Keeping(NamedTuple):
+    """What is kept.
+
+    Attributes:
+        length: rows of a fragment, `T`.
+        stride: at which multiples of `step_index` the policy's state is kept; None: at none.
+        infos: info columns.
+    """
+
+    length: int
+    stride: int | None
+    infos: dict[str, InfoLayout]
+
+
 class Filler(ABC):
     """What does not depend on whether slots advance together; a subclass says how rows are got.
 
@@ -27,23 +41,12 @@ class Filler(ABC):
         source: where rows come from.
         decider: the policy.
         counters: what is counted.
-        length: rows of a fragment, `T`.
-        stride: at which multiples of `step_index` the policy's state is kept; None: at none.
-        infos: info columns to keep.
+        keeping: what is kept.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        decider: Decider,
-        counters: Counters,
-        *,
-        length: int,
-        stride: int | None,
-        infos: dict[str, InfoLayout],
-    ) -> None:
+    def __init__(self, source: Source, decider: Decider, counters: Counters, keeping: Keeping) -> None:
         self._source, self._decider, self.counters = source, decider, counters
-        self._length, self._stride, self._infos = length, stride, infos
+        self._length, self._stride, self._infos = keeping
         n = source.num_envs
         self._pool = Pool()
         self._every = np.arange(n)
@@ -77,8 +80,9 @@ class Filler(ABC):
         recording = self._recording
         if recording is None:
             # only now: whoever holds one fragment until it has the next then needs two sets of arrays, and not three
-            recording = self._recording = self._new_recording()
+            recording = self._new_recording()
             self._begin_rows(recording)
+            self._recording = recording  # last: what an interrupt leaves half begun is begun anew
         self._fill(recording)
         return self._finish(recording)
 

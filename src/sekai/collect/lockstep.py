@@ -9,18 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.collect.cells import Cells
-from sekai.collect.deciding import Plan
-from sekai.collect.filling import Filler
+from sekai.collect.counters import Counters
+from sekai.collect.deciding import Decider, Plan
+from sekai.collect.filling import Filler, Keeping
 from sekai.collect.recording import Recording
-from sekai.collect.rows import Rows
+from sekai.collect.rows import Rows, Source
 from sekai.collect.states import put
 
 
 class LockStep(Filler):
     """Fills fragments row by row, each row by one call of `step`."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, source: Source, decider: Decider, counters: Counters, keeping: Keeping) -> None:
+        super().__init__(source, decider, counters, keeping)
         self._rows = [Cells(t, self._every) for t in range(self._length + 1)]
         self._t = 0
         self._nobody_starts = np.zeros(len(self._every), bool)

@@ -83,7 +83,9 @@ class Recording:
             self._observations = columns_like(self._loan, "observations", space, observations, shape)
         write(self._observations, cells.here, observations, "observations")
         times = cells.times()
-        self._states = _without(self._states, times)
+        self._finals, self._final_values, self._states = (
+            _without(entries, times) for entries in (self._finals, self._final_values, self._states)
+        )
         times, slots = cells.before(self.length)
         for column in (self._terminated, self._truncated, self.kind):
             column[times, slots] = 0

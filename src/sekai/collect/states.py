@@ -69,6 +69,22 @@ def put(state: Any, slots: Indices, rows: Any) -> Any:
     return map_state(one, state, rows)
 
 
+def written(state: Any, slots: Indices, rows: Any) -> Any:
+    """The state that `state`, which is nobody else's, becomes where the rows of some slots are written to it.
+
+    Where the rows have another dtype, or lie on another device, the others follow them: an initial state may be
+    narrower than what a policy makes of it.
+    """
+
+    def one(leaf: Any, new: Any) -> Any:
+        new = _detached(new)
+        leaf = leaf.astype(new.dtype, copy=False) if isinstance(leaf, np.ndarray) else leaf.to(new)
+        leaf[slots] = new
+        return leaf
+
+    return map_state(one, state, rows)
+
+
 def join(states: list[Any]) -> Any:
     """States of some slots each, one after another along the first axis."""
 
