@@ -64,6 +64,17 @@ class ShuffledVecEnv(sekai.SyncVecEnv):
         return {slot: rows[slot] for slot in self.shuffle.permutation(list(rows)).tolist()[:size]}
 
 
+class OrderedVecEnv(sekai.SyncVecEnv):
+    """Rows come back in a given order: those slots of the next entry that have something to come back with."""
+
+    order: Iterator[list[int]]
+
+    def _ready_rows(self) -> Any:
+        rows = super()._ready_rows()
+        chosen = next(slots for slots in self.order if rows.keys() & slots)
+        return {slot: rows[slot] for slot in chosen if slot in rows}
+
+
 def scripted(backend: str, scripts: Sequence[Script], mode: str) -> sekai.VecEnv:
     """A vector environment of scripted slots."""
     if backend == "native":

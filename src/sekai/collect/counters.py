@@ -9,6 +9,10 @@ from numpy.typing import NDArray
 
 from sekai.core.slots import RowKind
 
+_TERMINATED, _TRUNCATED, _RESET, _FROZEN, _LOST = (
+    int(kind) for kind in (RowKind.TERMINATED, RowKind.TRUNCATED, RowKind.RESET, RowKind.FROZEN, RowKind.LOST)
+)
+
 
 @dataclass
 class Counters:
@@ -51,18 +55,22 @@ class Counters:
     def count(self, kind: NDArray[np.int8], plain: bool) -> None:
         """Count the rows of one call; `plain` says that each is a `STEP`."""
         size = len(kind)
-        self.calls += 1
-        self.rows += size
         if plain:
+            self.calls += 1
+            self.rows += size
             self.valid += size
             return
         by_kind = np.bincount(kind, minlength=len(RowKind)).tolist()
-        self.valid += sum(by_kind[: RowKind.TRUNCATED + 1])
-        self.terminated += by_kind[RowKind.TERMINATED]
-        self.truncated += by_kind[RowKind.TRUNCATED]
-        self.reset_only += by_kind[RowKind.RESET]
-        self.frozen += by_kind[RowKind.FROZEN]
-        self.lost += by_kind[RowKind.LOST]
+        valid = sum(by_kind[: RowKind.TRUNCATED + 1])
+        # no call from here on: an interrupt comes in a call, and must not come between counts that belong together
+        self.calls += 1
+        self.rows += size
+        self.valid += valid
+        self.terminated += by_kind[_TERMINATED]
+        self.truncated += by_kind[_TRUNCATED]
+        self.reset_only += by_kind[_RESET]
+        self.frozen += by_kind[_FROZEN]
+        self.lost += by_kind[_LOST]
 
     def count_failed(self, num_slots: int) -> None:
         """Count a call whose rows were not kept."""

@@ -7,6 +7,8 @@ assignment to it. So torch is never imported here. Nothing is written to a state
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -91,8 +93,10 @@ def join(states: list[Any]) -> Any:
     def one(*parts: Any) -> Any:
         if isinstance(parts[0], np.ndarray):
             return np.concatenate(parts)
-        widest = max(parts, key=lambda part: part.dtype.itemsize)  # an initial state may be narrower than what follows
-        whole = widest.new_empty((sum(len(part) for part in parts), *widest.shape[1:]))
+        # an initial state may be narrower than what follows; a sum of tensors has the dtype that holds them all
+        one_each = {part.dtype: part.new_empty(0, device="cpu") for part in parts}
+        dtype = reduce(add, one_each.values()).dtype
+        whole = parts[-1].new_empty((sum(len(part) for part in parts), *parts[0].shape[1:]), dtype=dtype)
         at = 0
         for part in parts:
             whole[at : at + len(part)] = part
