@@ -19,7 +19,7 @@ from sekai.collect import Collector, Decision, Fragment
 from sekai.testing import CodedEnv, CodedVecEnv
 from sekai.vector import NativeShards
 from sekai.vector.wrappers import VecFrameStackObservation, VecNormalizeReward
-from tests.collect.envs import MODES, CodedPolicy, OrderedVecEnv, ScriptedEnv, ShuffledVecEnv, act, scripted
+from tests.collect.envs import MODES, CodedPolicy, OrderedVecEnv, ScriptedEnv, ShuffledVecEnv, act, action_on, scripted
 from tests.collect.test_memory import Structured
 from tests.collect.test_timelines import column, zeros
 
@@ -70,6 +70,7 @@ def test_two_slots_written_out() -> None:
     assert column(fragment.next_values, 0) == [101.5, 0, 1e4 + 101.5]
     assert column(fragment.next_values, 1) == [1e6 + 101.5, 1e6 + 1e4 + 101.5, 1e6 + 1e4 + 203.5]
     assert fragment.tail_state["sum"].tolist() == [1, 3] and fragment.state["sum"].tolist() == [0, 0]
+    assert fragment.state_at([2, 1], [0, 1])["sum"].tolist() == [0, 0], "kept where episodes begin"
     counters = collector.counters
     assert (counters.calls, counters.rows, counters.valid) == (6, 6, 6)
     assert (counters.terminated, counters.truncated) == (1, 1)
@@ -86,12 +87,12 @@ def test_a_reset_row_of_one_slot_stands_beside_steps_of_another() -> None:
 
 
 def test_a_slot_that_has_ended_is_reset_while_others_are_under_way() -> None:
-    vec = ordered([[(1, "truncated"), *LONG], LONG], [[0], [0], [1], [1]], "disabled")
+    vec = ordered([LONG, [(1, "truncated"), *LONG]], [[1], [1], [0], [0]], "disabled")
     fragment = Collector(vec, zeros, fragment_length=2, min_slots=1).collect()
-    assert column(fragment.kind, 0) == [TRUNC, STEP] and column(fragment.kind, 1) == [STEP, STEP]
-    assert column(fragment.observations, 0) == [[0, 0, 0], [0, 1, 0]]
-    assert column(fragment.next_observations(), 0) == [[0, 0, 1], [0, 1, 1]]
-    assert column(fragment.observations, 1) == [[1, 0, 0], [1, 0, 1]]
+    assert column(fragment.kind, 1) == [TRUNC, STEP] and column(fragment.kind, 0) == [STEP, STEP]
+    assert column(fragment.observations, 1) == [[1, 0, 0], [1, 1, 0]]
+    assert column(fragment.next_observations(), 1) == [[1, 0, 1], [1, 1, 1]]
+    assert column(fragment.observations, 0) == [[0, 0, 0], [0, 0, 1]]
 
 
 def test_a_reset_in_between_finds_each_slot_in_its_own_row() -> None:
@@ -173,7 +174,7 @@ def test_states_of_another_library_take_the_dtype_of_what_follows() -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_spaces_of_every_structure(mode: str) -> None:
     def policy(observations: Any) -> Any:
-        return [{"go": 1, "far": (np.array([0, 0.5], np.float32),)} for _ in observations["name"]]
+        return [{"go": len(name), "far": (np.array([0, 0.5], np.float32),)} for name in observations["name"]]
 
     vec = ShuffledVecEnv([Structured] * 3, autoreset=mode)
     fragment = Collector(vec, policy, fragment_length=5, infos=["when"], min_slots=1).collect()
@@ -181,6 +182,7 @@ def test_spaces_of_every_structure(mode: str) -> None:
         rows = fragment.valid[:, slot]
         steps = fragment.observations["pair"][0][rows, slot]
         assert steps.tolist()[:4] == [0, 1, 0, 1]
+        assert fragment.actions["go"][rows, slot].tolist() == (steps + 1).tolist()
         assert fragment.observations["name"][rows, slot].tolist() == ["n" * (t + 1) for t in steps]
         successors = fragment.next_observations()
         assert successors["pair"][0][rows, slot].tolist() == (steps + 1).tolist()
@@ -304,3 +306,4 @@ def test_a_wrapper_that_knows_slots_goes_along(mode: str) -> None:
         before, now = fragment.observations[t, slot].tolist()
         assert now[0] == slot and (before == [*now[:2], now[2] - 1] or now[2] == 0)
         assert successors[t, slot].tolist() == [now, [*now[:2], now[2] + 1]]
+        assert fragment.actions[t, slot] == action_on(now)

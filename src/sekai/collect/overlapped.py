@@ -24,7 +24,7 @@ from sekai.collect.filling import Filler, Keeping
 from sekai.collect.recording import Recording
 from sekai.collect.rows import Rows, SekaiSource
 from sekai.collect.states import Indices, copy, put, take, written
-from sekai.spaces import copy_batch, finish_batch, put_rows, take_rows
+from sekai.spaces import copy_batch, put_rows, take_rows
 
 Mask = NDArray[np.bool_]
 
@@ -81,8 +81,7 @@ class Overlapped(Filler):
     def _send(self, recording: Recording, slots: Indices) -> None:
         """Let the policy act on these slots, and send them what it decided."""
         counters, begun = self.counters, perf_counter()
-        space = self._source.observation_space
-        observations = finish_batch(space, take_rows(space, self._observations, slots))
+        observations = take_rows(self._source.observation_space, self._observations, slots)
         plan = self._decider.decide(observations, take(self._state, slots), self._starts[slots], slots.tolist())
         recording.decided(Cells(self._t[slots], slots), plan)
         if self._state is not None:
