@@ -1,9 +1,15 @@
-"""What every test runs under: no window is opened, and a failing random example can be repeated."""
+"""What every test runs under: no window is opened, and a failing random example can be repeated.
+
+Beside it the Ray of those test files that only need one, see `tests.rays`.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
 
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -16,3 +22,22 @@ settings.register_profile(
     "sekai", deadline=None, database=None, print_blob=True, derandomize=os.environ.get("CI") == "true"
 )
 settings.load_profile("sekai")
+
+
+@pytest.fixture(scope="module")
+def ray_here() -> Iterator[None]:
+    """A Ray on this machine for the tests of one file; they are skipped where it is not installed."""
+    if sys.platform == "win32":
+        pytest.skip("a Ray that ends with the tests needs POSIX")
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # before this process imports Ray
+    ray = pytest.importorskip("ray")
+    ray.init(
+        address="local",
+        num_cpus=2,
+        object_store_memory=80 << 20,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="error",
+    )
+    yield
+    ray.shutdown()

@@ -48,6 +48,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "rich": ("sekai.cli",),
     "matplotlib": ("sekai.cli", "sekai.envs.finance", "sekai.safety"),
     "pygame": (),
+    "pettingzoo": (),  # environments are handed in; their API is enough
     "arch": (),  # only its bundled data file is read; importing it costs seconds
     "skfolio": (),
 }

@@ -48,12 +48,46 @@ class ScriptedVecEnv(CodedVecEnv):
         super()._reset_envs(indices, options)
 
 
+class ShuffledVecEnv(sekai.SyncVecEnv):
+    """Rows come back a few at a time and in random order, though every step is done at once."""
+
+    shuffle = np.random.default_rng(0)
+    _wanted = 1
+
+    def _check_wanted(self, min_slots: int) -> int:
+        self._wanted = super()._check_wanted(min_slots)
+        return self._wanted
+
+    def _ready_rows(self) -> Any:
+        rows = super()._ready_rows()
+        size = self.shuffle.integers(min(self._wanted, len(rows)), len(rows) + 1)
+        return {slot: rows[slot] for slot in self.shuffle.permutation(list(rows)).tolist()[:size]}
+
+
+class OrderedVecEnv(sekai.SyncVecEnv):
+    """Rows come back in a given order: those slots of the next entry that have something to come back with."""
+
+    order: Iterator[list[int]]
+
+    def _ready_rows(self) -> Any:
+        rows = super()._ready_rows()
+        chosen = next(slots for slots in self.order if rows.keys() & slots)
+        return {slot: rows[slot] for slot in chosen if slot in rows}
+
+
 def scripted(backend: str, scripts: Sequence[Script], mode: str) -> sekai.VecEnv:
     """A vector environment of scripted slots."""
     if backend == "native":
         return ScriptedVecEnv(scripts, autoreset=mode)
     fns = [lambda i=i: ScriptedEnv(i, scripts[i]) for i in range(len(scripts))]  # type: ignore[misc]
-    classes: Any = {"sync": sekai.SyncVecEnv, "async": sekai.AsyncVecEnv, "proc": sekai.ProcVecEnv}
+    if backend == "ray":
+        return sekai.RayVecEnv(fns, autoreset=mode, num_workers=2)
+    classes: Any = {
+        "sync": sekai.SyncVecEnv,
+        "shuffled": ShuffledVecEnv,
+        "async": sekai.AsyncVecEnv,
+        "proc": sekai.ProcVecEnv,
+    }
     return classes[backend](fns, autoreset=mode)  # type: ignore[no-any-return]
 
 
@@ -74,9 +108,10 @@ def action_on(observation: Any) -> int:
     return (3 * slot + 5 * episode + 7 * step) % 10
 
 
-def by_hand(slot: int, script: Script) -> Iterator[Transition]:
-    """The transitions of one slot, without end, by stepping one environment."""
+def by_hand(slot: int, script: Script, first: int = 0) -> Iterator[Transition]:
+    """The transitions of one slot, without end, by stepping one environment from episode `first` on."""
     env = ScriptedEnv(slot, script)
+    env.episode = first - 1
     while True:
         observation = tuple(env.reset().observation.tolist())
         done = False

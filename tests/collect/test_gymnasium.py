@@ -143,7 +143,7 @@ def test_a_vector_environment_of_gymnasium_s_own_making() -> None:
     starts = fragment.observations[fragment.episode_start]
     assert (np.abs(starts) <= 0.05).all(), "where episodes of CartPole begin"
     ends = fragment.next_observations()[fragment.terminated & fragment.valid]
-    assert len(ends) > 6 and (np.abs(ends[:, 2]) > 0.2095).all(), "where they end"
+    assert len(ends) > 6 and (np.abs(ends[:, 2]) > 0.2094).all(), "where they end: beyond 12 degrees"
     assert collector.counters.reset_only == int((~fragment.valid).sum()) > 0
 
 

@@ -291,6 +291,31 @@ def test_a_call_whose_final_value_fails_is_lost_and_leaves_nothing_in_its_row() 
     assert (counters.failed_rows, counters.rows, counters.lost, counters.truncated) == (2, 8, 2, 1)
 
 
+def test_a_reset_leaves_nothing_of_a_call_that_failed() -> None:
+    class FailingOnce:
+        failed = False
+
+        def initial_state(self, num_slots: int) -> None: ...
+
+        def act(self, observations: Any, state: Any, episode_start: Any) -> Decision:
+            return Decision(zeros(observations), extras={"value": np.ones(1)})
+
+        def value(self, observations: Any, state: Any) -> Any:
+            if not self.failed:
+                self.failed = True
+                raise RuntimeError("no value")
+            return np.ones(1)
+
+    vec = ScriptedVecEnv([[(1, "truncated"), (9, "terminated"), (9, "terminated")]])
+    collector = Collector(vec, FailingOnce(), fragment_length=2, values=True)
+    with pytest.raises(RuntimeError, match="no value"):
+        collector.collect()
+    collector.reset()
+    fragment = collector.collect()
+    assert column(fragment.kind) == [STEP, STEP] and column(fragment.truncated) == [False, False]
+    assert column(fragment.episode_start) == [True, False]
+
+
 def test_rows_that_cannot_be_kept_are_counted_apart_and_the_next_are_lost() -> None:
     vec = CodedVecEnv(2, 9)
     collector = Collector(vec, zeros, fragment_length=3, infos=["nothing"])

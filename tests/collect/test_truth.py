@@ -17,6 +17,7 @@ import sekai
 from sekai import RowKind
 from sekai.collect import Collector, Fragment
 from tests.collect.envs import MODES, CodedPolicy, Script, Transition, action_on, by_hand, memory_before, scripted
+from tests.rays import on_ray, start_ray
 
 EPISODES = st.lists(
     st.tuples(st.integers(1, 4), st.sampled_from(["terminated", "truncated", "both"])), min_size=1, max_size=4
@@ -66,6 +67,12 @@ def check_marks(fragment: Fragment) -> None:
     assert (fragment.step_index[~fragment.valid] == -1).all()
 
 
+def check_infos(fragment: Fragment) -> None:
+    """The infos of steps, not of resets, and of nothing else."""
+    expected = np.where(fragment.valid, fragment.observations[:, :, 2] + 1, 0)
+    assert fragment.infos["t"].tolist() == expected.tolist()
+
+
 def check_memory(fragment: Fragment) -> None:
     """Values, the policy's memory and its states, against what they are by hand."""
     assert fragment.values is not None and fragment.next_values is not None
@@ -84,10 +91,14 @@ def check_memory(fragment: Fragment) -> None:
                 fragment.state_at([t], [slot])
 
 
-def collect_and_check(vec: sekai.VecEnv, scripts: list[Script], lengths: list[int], options: Any = None) -> None:
+def collect_and_check(
+    vec: sekai.VecEnv, scripts: list[Script], lengths: list[int], options: Any = None, min_slots: int | None = None
+) -> None:
     """Collect one fragment of each length, each by the same collector's successor, and compare with the hand."""
     for length in lengths:
-        collector = Collector(vec, CodedPolicy(), fragment_length=length, values=True, state_stride=2)
+        collector = Collector(
+            vec, CodedPolicy(), fragment_length=length, values=True, state_stride=2, infos=["t"], min_slots=min_slots
+        )
         collector.reset(options=options)
         fragments = [collector.collect() for _ in range(3)]
         found: list[list[Transition]] = [[] for _ in scripts]
@@ -95,6 +106,7 @@ def collect_and_check(vec: sekai.VecEnv, scripts: list[Script], lengths: list[in
         for fragment in fragments:
             check_marks(fragment)
             check_memory(fragment)
+            check_infos(fragment)
             for slot in range(len(scripts)):
                 found[slot] += transitions(fragment, slot)
             for t, slot in np.argwhere(fragment.valid).tolist():
@@ -134,14 +146,43 @@ def test_what_is_collected_is_what_single_environments_do(
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("backend", ["async", "proc"])
-def test_the_same_holds_where_one_environment_serves_all_cases(backend: str, mode: str) -> None:
+@pytest.mark.parametrize(("backend", "examples"), [("async", 17), ("proc", 17), on_ray("ray", 10)])
+def test_the_same_holds_where_one_environment_serves_all_cases(
+    backend: str, examples: int, mode: str, request: pytest.FixtureRequest
+) -> None:
+    start_ray(backend, request)
     with scripted(backend, [[(1, "terminated")]] * 3, mode) as vec:
 
-        @settings(max_examples=17)
+        @settings(max_examples=examples)
         @given(scripts=SCRIPTS, lengths=LENGTHS)
         def cases(scripts: list[Script], lengths: list[int]) -> None:
             collect_and_check(vec, scripts, lengths, {"script": scripts})
+
+        cases()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@settings(max_examples=67)
+@given(scripts=SCRIPTS, lengths=LENGTHS, min_slots=st.integers(1, 3), seed=st.integers(0, 2**32 - 1))
+def test_the_same_holds_where_slots_advance_on_their_own(
+    mode: str, scripts: list[Script], lengths: list[int], min_slots: int, seed: int
+) -> None:
+    vec = scripted("shuffled", scripts, mode)
+    vec.shuffle = np.random.default_rng(seed)  # type: ignore[attr-defined]  # of ShuffledVecEnv
+    collect_and_check(vec, scripts, lengths, min_slots=min_slots)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("backend", "examples"), [("async", 7), ("proc", 4)])
+def test_the_same_holds_on_their_own_where_one_environment_serves_all_cases(
+    backend: str, examples: int, mode: str
+) -> None:
+    with scripted(backend, [[(1, "terminated")]] * 3, mode) as vec:
+
+        @settings(max_examples=examples)
+        @given(scripts=SCRIPTS, lengths=LENGTHS, min_slots=st.integers(1, 3))
+        def cases(scripts: list[Script], lengths: list[int], min_slots: int) -> None:
+            collect_and_check(vec, scripts, lengths, {"script": scripts}, min_slots)
 
         cases()
 

@@ -12,6 +12,7 @@ import sekai
 from sekai.testing import check_vec_env
 from sekai.vector import NativeShards
 from tests.contract.envs import MODES
+from tests.rays import on_ray, start_ray
 from tests.testing.test_check import Walk
 
 
@@ -37,9 +38,22 @@ class WalkVec(sekai.NativeVecEnv):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
-    "backend", ["native", "sync", "async", "proc", "grouped", "pickled", "native shards", "pickled native shards"]
+    "backend",
+    [
+        "native",
+        "sync",
+        "async",
+        "proc",
+        "grouped",
+        "pickled",
+        "native shards",
+        "pickled native shards",
+        on_ray("ray"),
+        on_ray("ray native shards"),
+    ],
 )
-def test_the_backends_have_no_problems(backend: str, mode: str) -> None:
+def test_the_backends_have_no_problems(backend: str, mode: str, request: pytest.FixtureRequest) -> None:
+    start_ray(backend, request)
     fns = [lambda: sekai.TimeLimit(Walk(), 30)] * 3
     shards = NativeShards(partial(WalkVec, max_episode_steps=30), 3)
     made = {
@@ -51,6 +65,8 @@ def test_the_backends_have_no_problems(backend: str, mode: str) -> None:
         "pickled": lambda: sekai.ProcVecEnv(fns, autoreset=mode, num_workers=2, shared_memory=False),
         "native shards": lambda: sekai.ProcVecEnv(shards, autoreset=mode, num_workers=2),
         "pickled native shards": lambda: sekai.ProcVecEnv(shards, autoreset=mode, num_workers=2, shared_memory=False),
+        "ray": lambda: sekai.RayVecEnv(fns, autoreset=mode, num_workers=2),
+        "ray native shards": lambda: sekai.RayVecEnv(shards, autoreset=mode, num_workers=2),
     }
     with made[backend]() as vec:
         assert check_vec_env(vec, steps=200) == []

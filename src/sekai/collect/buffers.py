@@ -8,7 +8,7 @@ and a loop that drops its fragments allocates two sets of arrays in all.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -74,51 +74,59 @@ class _Window:
         self.__array_interface__ = memory.__array_interface__
 
 
-def columns_like(loan: Loan, name: str, space: gymnasium.Space[Any], batch: Any, rows: int) -> Any:
-    """Time-major arrays `(rows, N, ...)` for batches like this one of samples of `space`, in its structure.
+def columns_like(loan: Loan, name: str, space: gymnasium.Space[Any], batch: Any, shape: tuple[int, int]) -> Any:
+    """Time-major arrays of this shape `(rows, N)` and more, for batches like this one of samples of `space`.
 
-    Samples without a fixed size go into arrays of objects `(rows, N)`.
+    They come in the structure of `space`. Samples without a fixed size go into arrays of objects `(rows, N)`.
     """
     if isinstance(space, LEAF):
-        return loan.array(name, (rows, *batch.shape), batch.dtype)
+        return loan.array(name, (*shape, *batch.shape[1:]), batch.dtype)
     if isinstance(space, spaces.Dict):
         return {
-            key: columns_like(loan, f"{name}[{key!r}]", part, batch[key], rows) for key, part in space.spaces.items()
+            key: columns_like(loan, f"{name}[{key!r}]", part, batch[key], shape) for key, part in space.spaces.items()
         }
     if isinstance(space, spaces.Tuple):
         parts = enumerate(zip(space.spaces, batch, strict=True))
-        return tuple(columns_like(loan, f"{name}[{i}]", part, inner, rows) for i, (part, inner) in parts)
-    return np.empty((rows, len(batch)), object)
+        return tuple(columns_like(loan, f"{name}[{i}]", part, inner, shape) for i, (part, inner) in parts)
+    return np.empty(shape, object)
 
 
-def write(columns: Any, t: int, batch: Any, what: str) -> None:
-    """Copy a batch into row `t`.
+def write(columns: Any, index: Any, batch: Any, what: str) -> None:
+    """Copy a batch of `k` rows into the cells of an index, see `Cells`.
 
     Raises:
-        ValueError: its shape is another than that of the first batch, or its dtype does not cast to that one's.
+        ValueError: its rows have another shape than those of the first batch, or its dtype does not cast to that one's.
     """
     if type(columns) is np.ndarray:
         if columns.dtype.hasobject:
-            for slot, sample in enumerate(batch):
-                columns[t, slot] = deepcopy(sample)
+            columns[index] = _objects(batch)
             return
         if batch.dtype != columns.dtype or batch.shape != columns.shape[1:]:
             _check_like(columns, batch, what)
-        columns[t] = batch
+        columns[index] = batch
     elif isinstance(columns, dict):
         for key, part in columns.items():
-            write(part, t, batch[key], what)
+            write(part, index, batch[key], what)
     else:
         for part, inner in zip(columns, batch, strict=True):
-            write(part, t, inner, what)
+            write(part, index, inner, what)
 
 
 def _check_like(columns: NDArray[Any], batch: NDArray[Any], what: str) -> None:
-    if batch.shape != columns.shape[1:] or not np.can_cast(batch.dtype, columns.dtype, "same_kind"):
+    if batch.shape[1:] != columns.shape[2:] or not np.can_cast(batch.dtype, columns.dtype, "same_kind"):
+        expected = (len(batch), *columns.shape[2:])
         raise ValueError(
-            f"The {what} of a call have shape {batch.shape} and dtype {batch.dtype}; those of the first call of this "
-            f"fragment have shape {columns.shape[1:]} and dtype {columns.dtype}."
+            f"The {what} of a call have shape {batch.shape} and dtype {batch.dtype}; after the first call of this "
+            f"fragment, shape {expected} and dtype {columns.dtype} were expected."
         )
+
+
+def _objects(samples: Any) -> NDArray[Any]:
+    """Copies of some samples, in an array of objects `(k,)`."""
+    rows = np.empty(len(samples), object)
+    for i, sample in enumerate(samples):
+        rows[i] = deepcopy(sample)
+    return rows
 
 
 def as_rows(space: gymnasium.Space[Any], batch: Any) -> Any:
@@ -129,14 +137,16 @@ def as_rows(space: gymnasium.Space[Any], batch: Any) -> Any:
         return {key: as_rows(part, batch[key]) for key, part in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
         return tuple(as_rows(part, inner) for part, inner in zip(space.spaces, batch, strict=True))
-    rows = np.empty(len(batch), object)
-    for i, sample in enumerate(batch):
-        rows[i] = deepcopy(sample)
-    return rows
+    return _objects(batch)
 
 
-def as_actions(space: gymnasium.Space[Any], actions: Any, num_slots: int) -> Any:
+def as_actions(space: gymnasium.Space[Any], actions: Any, slots: int | Sequence[int]) -> Any:
     """What a policy gave as a batch: arrays as they are, tensors as arrays, a list of actions as a batch of them.
+
+    Args:
+        space: action space of one sub-environment.
+        actions: what it gave.
+        slots: which slots it acted on; an int stands for that many, from the first on.
 
     Raises:
         InvalidAction: a list that does not fit.
@@ -144,14 +154,15 @@ def as_actions(space: gymnasium.Space[Any], actions: Any, num_slots: int) -> Any
     """
     if isinstance(space, LEAF) and not isinstance(actions, (list, tuple)):
         batch = as_array(actions)
+        num_slots = slots if isinstance(slots, int) else len(slots)
         if batch.ndim == 0 or len(batch) != num_slots:
             raise ValueError(
                 f"The policy returned actions of shape {batch.shape}; expected a first axis of {num_slots} slots."
             )
         return batch
     if isinstance(space, spaces.Dict) and isinstance(actions, Mapping) and actions.keys() == space.spaces.keys():
-        return {key: as_actions(part, actions[key], num_slots) for key, part in space.spaces.items()}
+        return {key: as_actions(part, actions[key], slots) for key, part in space.spaces.items()}
     if isinstance(space, spaces.Tuple) and isinstance(actions, tuple) and len(actions) == len(space.spaces):
         parts = zip(space.spaces, actions, strict=True)
-        return tuple(as_actions(part, inner, num_slots) for part, inner in parts)
-    return check_actions(space, actions, num_slots)
+        return tuple(as_actions(part, inner, slots) for part, inner in parts)
+    return check_actions(space, actions, slots)

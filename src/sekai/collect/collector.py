@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from time import perf_counter
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from sekai.collect.buffers import LEAF, Pool, as_actions
 from sekai.collect.counters import Counters
+from sekai.collect.deciding import Decider
+from sekai.collect.filling import Filler, Keeping
 from sekai.collect.fragment import Fragment
-from sekai.collect.policy import as_policy
-from sekai.collect.recording import InfoLayout, Plan, Recording
-from sekai.collect.rows import Restart, Rows, source_of
-from sekai.collect.states import Indices, as_array, check_state, copy, put, take
-from sekai.core.slots import RowKind
+from sekai.collect.lockstep import LockStep
+from sekai.collect.overlapped import Overlapped
+from sekai.collect.rows import Restart, overlapping_source_of, source_of
 from sekai.spaces.checks import whole_number
-
-_NOTHING: dict[str, NDArray[Any]] = {}
 
 
 class Collector:
@@ -31,6 +24,10 @@ class Collector:
     A call that raises leaves the rows collected so far as they are: the error is handed on, and the next `collect`
     goes on in the same row. Where an earlier row was lost that way, the next is of kind LOST, and what the slot does
     afterwards counts as a new episode.
+
+    With `min_slots` the slots advance on their own, by `send` and `recv`, and a slow one does not hold up the others:
+    the policy acts on those that have come back, and they go on. A slot that has its `T` rows waits until all have. In
+    disabled mode the reset of a slot waits for the steps under way; the other modes have no such barrier.
 
     Args:
         vec: a `VecEnv`, or a `gymnasium.vector.VectorEnv`. The collector resets it when it begins and does not close
@@ -45,14 +42,15 @@ class Collector:
         state_stride: also keep the policy's state where `step_index` is a multiple of this.
         restart: under `autoreset="disabled"`, reset a slot in the call in which it ends (`"each"`), or all of them when
             all have ended (`"all"`); until then they return FROZEN rows.
+        min_slots: how many slots to wait for at a time, from 1 to `N`; fewer where fewer lack rows. The policy then
+            acts on `k` of the slots, whatever `k` is. None: all slots advance together, by `step`.
 
     Attributes:
-        counters: what has been received so far.
         num_slots: number of slots, `N`.
 
     Raises:
         TypeError: no vector environment, no policy, or no `value` where values are wanted.
-        ValueError: an argument out of range.
+        ValueError: an argument out of range, or `min_slots` where slots cannot advance on their own.
 
     Example:
         >>> import sekai
@@ -74,31 +72,31 @@ class Collector:
         values: bool = False,
         state_stride: int | None = None,
         restart: Restart = "each",
+        min_slots: int | None = None,
     ) -> None:
-        self._source = source_of(vec, restart)
-        self._policy = as_policy(policy)
-        if values and not callable(getattr(policy, "value", None)):
-            raise TypeError(f"values is True, and the policy {policy!r} has no value(observations, state).")
+        overlapping = None if min_slots is None else overlapping_source_of(vec, restart)
+        source = source_of(vec, restart) if overlapping is None else overlapping
+        self.num_slots = source.num_envs
+        counters = Counters()
         if isinstance(infos, str) or isinstance(extras, str):
             raise TypeError("extras and infos are sequences of names; given one string.")
-        self._value: Any = getattr(policy, "value", None) if values else None
-        self._length = whole_number("fragment_length", fragment_length, minimum=1)
-        self._stride = None if state_stride is None else whole_number("state_stride", state_stride, minimum=1)
-        self._extras = None if extras is None else tuple(extras)
-        self._infos: dict[str, InfoLayout] = dict.fromkeys(infos)
-        self.counters = Counters()
-        n = self.num_slots = self._source.num_envs
-        self._acts_in_arrays = isinstance(self._source.action_space, LEAF)
-        self._pool = Pool()
-        self._every, self._nobody_starts = np.arange(n), np.zeros(n, bool)
-        self._recording: Recording | None = None
-        self._observations: Any = None
-        self._state: Any = None
-        self._starts = self._nobody_starts
-        # of the row to come: its step_index (less plain calls not counted yet), and the episodes begun so far, its
-        # own included
-        self._steps, self._episodes = np.zeros(n, np.int64), np.zeros(n, np.int64)
-        self._uncounted = 0
+        decider = Decider(policy, source, extras=extras, values=values, counters=counters)
+        keeping = Keeping(
+            length=whole_number("fragment_length", fragment_length, minimum=1),
+            stride=None if state_stride is None else whole_number("state_stride", state_stride, minimum=1),
+            infos=dict.fromkeys(infos),
+        )
+        self._filler: Filler
+        if overlapping is None:
+            self._filler = LockStep(source, decider, counters, keeping)
+        else:
+            wanted = _checked_min_slots(min_slots, self.num_slots)
+            self._filler = Overlapped(overlapping, decider, counters, keeping, min_slots=wanted)
+
+    @property
+    def counters(self) -> Counters:
+        """What has been received so far."""
+        return self._filler.counters
 
     def __iter__(self) -> Iterator[Fragment]:
         """Fragments without end."""
@@ -112,19 +110,12 @@ class Collector:
 
         Args:
             seed, options: what the vector environment's own `reset` takes.
+
+        Raises:
+            Exception: what the environment raised; with `min_slots` also what a step under way came to, in which case
+                nothing was reset.
         """
-        begun = perf_counter()
-        observations = self._source.reset(seed, options)
-        self.counters.environment_seconds += perf_counter() - begun
-        recording = self._recording
-        if recording is not None:
-            recording.move_out(None if self._value is None else self._valued(self._state))
-        self._episodes += ~self._starts  # an episode in which nobody acted is not counted
-        self._observations, self._starts = observations, np.ones(self.num_slots, bool)
-        self._state = self._fresh(self.num_slots)
-        self._steps[:] = self._uncounted = 0
-        if recording is not None:
-            self._begin_row(recording)
+        self._filler.reset(seed, options)
 
     def collect(self) -> Fragment:
         """Collect until a fragment is full.
@@ -133,178 +124,11 @@ class Collector:
             Exception: whatever the environment or the policy raised; the rows so far are kept for the next call.
             ValueError, TypeError, LookupError: what the policy or the environment returned is not what was agreed.
         """
-        if self._observations is None:
-            self.reset()
-        recording = self._recording
-        if recording is None:
-            # only now: whoever holds one fragment until it has the next then needs two sets of arrays, and not three
-            recording = self._recording = self._new_recording()
-            self._begin_row(recording)
-        while recording.t < self._length:
-            self._call(recording)
-        return self._finish(recording)
-
-    def _call(self, recording: Recording) -> None:
-        """One call of the environment."""
-        counters, begun = self.counters, perf_counter()
-        plan = self._decide()
-        recording.decided(plan)
-        decided = perf_counter()
-        counters.policy_seconds += decided - begun
-        rows: Rows | None = None
-        try:
-            try:
-                rows = self._source.step(plan.env_actions)
-            finally:
-                counters.environment_seconds += perf_counter() - decided
-            self._take(recording, plan, rows)
-        except BaseException:
-            counters.count_failed(self.num_slots)
-            if rows is not None:
-                self._source.lose(rows)
-            raise
-        counters.count(rows.kind, rows.plain)
-
-    def _decide(self) -> Plan:
-        """Ask the policy; nothing has moved where what it returns is refused."""
-        n, state = self.num_slots, self._state
-        decision = self._policy.act(self._observations, state, self._starts)
-        if state is not None:
-            if decision.state is None:
-                raise TypeError(
-                    f"{self._policy!r} has an initial state, and act returned a Decision without state: its memory "
-                    "would be gone."
-                )
-            check_state(decision.state, n, "act")
-        actions = env_actions = self._batch_of(decision.actions)
-        if decision.env_actions is not None:
-            env_actions = self._batch_of(decision.env_actions)
-        if self._extras is None:
-            self._extras = tuple(decision.extras)
-        extras = {name: self._extra(decision.extras, name) for name in self._extras} if self._extras else _NOTHING
-        values = None
-        if self._value is not None:
-            if "value" in decision.extras:
-                values = self._extra(decision.extras, "value")
-            else:
-                values = _checked_values(self._value(self._observations, state), n)
-        return Plan(actions, env_actions, decision.state, extras, values)
-
-    def _batch_of(self, actions: Any) -> Any:
-        if type(actions) is np.ndarray and self._acts_in_arrays and actions.shape[:1] == (self.num_slots,):
-            return actions
-        return as_actions(self._source.action_space, actions, self.num_slots)
-
-    def _extra(self, extras: Any, name: str) -> NDArray[Any]:
-        if name not in extras:
-            raise LookupError(f"The policy's decision has no extra {name!r}; it has {list(extras)}.")
-        column = as_array(extras[name])
-        if column.ndim == 0 or len(column) != self.num_slots:
-            raise ValueError(
-                f"The policy's extra {name!r} has shape {column.shape}; expected a first axis of the "
-                f"{self.num_slots} slots."
-            )
-        return column
-
-    def _take(self, recording: Recording, plan: Plan, rows: Rows) -> None:
-        """Keep the rows of a call and go on from them. What can raise comes before what changes anything."""
-        recording.keep(rows)
-        if rows.plain:
-            recording.t += 1
-            self._observations, self._state, self._starts = rows.observations, plan.state, self._nobody_starts
-            self._uncounted += 1
-        else:
-            finals = recording.final_rows(rows)
-            values = self._final_values(plan.state, rows, finals)
-            assert rows.starts is not None
-            slots = np.flatnonzero(rows.starts)
-            state = plan.state
-            if state is not None and len(slots):
-                state = put(state, slots, self._fresh(len(slots)))
-            recording.commit(finals, values)
-            self._observations, self._state, self._starts = rows.observations, state, rows.starts
-            self._uncounted += 1
-            self._count_steps()[slots] = 0
-            self._episodes[slots] += 1
-        if self._state is not None:
-            self._keep_states(recording)
-
-    def _final_values(
-        self, state: Any, rows: Rows, finals: list[tuple[int, Indices, Any]]
-    ) -> list[tuple[int, Indices, Any]]:
-        """Values of final observations, from the state of the episode that ended; a terminal one has none."""
-        if self._value is None:
-            return []
-        entries = []
-        for (t, slots, _), (_, batch) in zip(finals, (pair for pair in rows.finals if len(pair[0])), strict=True):
-            wanted = np.flatnonzero(rows.kind[slots] == RowKind.TRUNCATED)
-            if len(wanted):
-                from sekai.spaces import take_rows
-
-                chosen = take_rows(self._source.observation_space, batch, wanted)
-                entries.append((t, slots[wanted], self._valued(state)(slots[wanted], chosen)))
-        return entries
-
-    def _valued(self, state: Any) -> Any:
-        """A function of slots and their observations: the values, from this state."""
-
-        def values(slots: Indices, observations: Any) -> NDArray[Any]:
-            begun = perf_counter()
-            found = _checked_values(self._value(observations, take(state, slots)), len(slots))
-            self.counters.policy_seconds += perf_counter() - begun
-            return found
-
-        return values
-
-    def _fresh(self, num_slots: int) -> Any:
-        """The state in which slots begin an episode, asked for anew since learning may change it."""
-        state = self._policy.initial_state(num_slots)
-        check_state(state, num_slots, "initial_state")
-        return state
-
-    def _keep_states(self, recording: Recording) -> None:
-        """Keep the state before the row to come, where somebody may ask for it."""
-        if self._state is None:
-            return
-        if recording.t == 0:
-            recording.keep_state(self._every, copy(self._state))
-            return
-        wanted = self._starts
-        if self._stride is not None:
-            wanted = wanted | (self._count_steps() % self._stride == 0)
-        slots = np.flatnonzero(wanted)
-        if len(slots):
-            recording.keep_state(slots, take(self._state, slots))
-
-    def _count_steps(self) -> NDArray[np.int64]:
-        """The step_index of each slot's row to come."""
-        if self._uncounted:
-            self._steps += self._uncounted
-            self._uncounted = 0
-        return self._steps
-
-    def _begin_row(self, recording: Recording) -> None:
-        """Let the row to come begin with what the slots show now."""
-        recording.first(self._observations, self._starts)
-        self._keep_states(recording)
-
-    def _new_recording(self) -> Recording:
-        begun = self._episodes - self._starts
-        return Recording(self._source, self._length, self._pool.lend(), self._infos, begun, self._count_steps().copy())
-
-    def _finish(self, recording: Recording) -> Fragment:
-        """The full fragment."""
-        tail_values = None
-        if self._value is not None:
-            tail_values = self._valued(self._state)(self._every, self._observations)
-        fragment = recording.fragment(tail_values, copy(self._state))
-        self._recording = None
-        self.counters.fragments += 1
-        return fragment
+        return self._filler.collect()
 
 
-def _checked_values(given: Any, num_slots: int) -> NDArray[Any]:
-    values = as_array(given)
-    if values.ndim == 0 or len(values) != num_slots:
-        raise ValueError(f"value returned shape {values.shape}; expected a first axis of {num_slots} slots.")
-    return values
+def _checked_min_slots(given: Any, num_slots: int) -> int:
+    min_slots = whole_number("min_slots", given, minimum=1)
+    if min_slots > num_slots:
+        raise ValueError(f"min_slots is {min_slots}; expected 1 to {num_slots}, the number of slots.")
+    return min_slots

@@ -28,9 +28,9 @@ class GymnasiumRows(Rows):
 
     ended: NDArray[np.bool_] | None = None
 
-    def info(self, name: str, slots: Indices) -> NDArray[Any]:
+    def info(self, name: str, places: Indices) -> NDArray[Any]:
         """One info column of some slots."""
-        return _info_of(self._infos, name, slots, self.ended)
+        return _info_of(self._infos, name, places, self.ended)
 
 
 class GymnasiumSource(Source):

@@ -1,44 +1,28 @@
-"""`Recording`: the fragment under way, written row by row.
+"""`Recording`: the fragment under way, written cell by cell.
 
-Row `t` is written whole before it counts (`commit`), so that a call which fails half way leaves nothing behind: the
-next call writes the same row again.
+How far each slot has come is not known here but said by the `Cells` of a batch. A cell is written whole before it
+counts (`commit`), so that a call which fails half way leaves nothing behind: the next call writes the same cells again.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sekai.collect.buffers import Loan, as_rows, columns_like, write
+from sekai.collect.cells import Cells
+from sekai.collect.deciding import Plan
 from sekai.collect.fragment import Fragment
 from sekai.collect.masks import bootstrap, valid
 from sekai.collect.rows import Rows, Source
-from sekai.collect.sidetable import SideTable
-from sekai.collect.states import Indices
+from sekai.collect.sidetable import Entries, SideTable
+from sekai.collect.states import Indices, take
 from sekai.spaces import map_arrays
 
 #: shape of one value, and dtype; None until one was seen
 InfoLayout: TypeAlias = tuple[tuple[int, ...], np.dtype[Any]] | None
-
-
-class Plan(NamedTuple):
-    """What a policy decided before a call, as arrays.
-
-    Attributes:
-        actions: as the policy gave them.
-        env_actions: as the environment gets them; the same object where the policy named no others.
-        state: the state after the decision.
-        extras: columns to be kept, arrays `(N, ...)`.
-        values: of the observations, `(N, ...)`, or None.
-    """
-
-    actions: Any
-    env_actions: Any
-    state: Any
-    extras: dict[str, NDArray[Any]]
-    values: NDArray[Any] | None
 
 
 class Recording:
@@ -53,7 +37,6 @@ class Recording:
 
     Attributes:
         length: rows of a whole fragment, `T`.
-        t: rows that count so far.
         starts: bool `(T + 1, N)`, slots that begin an episode with the observation of a row.
         kind: int8 `(T, N)`.
     """
@@ -67,12 +50,12 @@ class Recording:
         begun: NDArray[np.int64],
         taken: NDArray[np.int64],
     ) -> None:
-        self.length, self.t = length, 0
+        self.length = length
         self._begun, self._taken = begun, taken
         self._source, self._loan, self._layouts = source, loan, infos
         n = source.num_envs
         shape = length, n
-        self._slots = np.arange(n)
+        self._num_slots, self._every = n, np.arange(n)
         self._rewards = loan.array("rewards", shape, np.float64)
         self._terminated = loan.array("terminated", shape, bool)
         self._truncated = loan.array("truncated", shape, bool)
@@ -86,93 +69,104 @@ class Recording:
         self._extras: dict[str, NDArray[Any]] = {}
         self._infos: dict[str, NDArray[Any]] = {}
         self._values: NDArray[Any] | None = None
-        self._finals: list[tuple[int, Indices, Any]] = []
-        self._final_values: list[tuple[int, Indices, Any]] = []
-        self._states: list[tuple[int, Indices, Any]] = []
+        self._finals: Entries = []
+        self._final_values: Entries = []
+        self._states: Entries = []
 
-    def first(self, observations: Any, starts: NDArray[np.bool_]) -> None:
-        """Write the observations of the row to come, and who begins an episode with them."""
+    def first(self, cells: Cells, observations: Any, starts: NDArray[np.bool_]) -> None:
+        """Write the observations of the cells to come, of all slots, and who begins an episode with them.
+
+        What a call that failed has left in these cells, or is known of them from before a reset, is gone.
+        """
         if self._observations is None:
-            space, rows = self._source.observation_space, self.length + 1
-            self._observations = columns_like(self._loan, "observations", space, observations, rows)
-        write(self._observations, self.t, observations, "observations")
-        self.starts[self.t] = starts
-        self._states = [entry for entry in self._states if entry[0] != self.t]  # of what these take the place of
+            space, shape = self._source.observation_space, (self.length + 1, self._num_slots)
+            self._observations = columns_like(self._loan, "observations", space, observations, shape)
+        write(self._observations, cells.here, observations, "observations")
+        times = cells.times()
+        self._finals, self._final_values, self._states = (
+            _without(entries, times) for entries in (self._finals, self._final_values, self._states)
+        )
+        times, slots = cells.before(self.length)
+        for column in (self._terminated, self._truncated, self.kind):
+            column[times, slots] = 0
+        self.starts[times + 1, slots] = False
+        self.starts[cells.here] = starts
 
-    def decided(self, plan: Plan) -> None:
-        """Write what was decided in the row to come, before the call: what does not fit is refused while nothing has
+    def decided(self, cells: Cells, plan: Plan) -> None:
+        """Write what was decided in the cells to come, before the call: what does not fit is refused while nothing has
         moved, and the arrays are still in the processor's cache.
         """
-        t = self.t
+        here = cells.here
         if self._actions is None:
             self._lay_out(plan)
-        write(self._actions, t, plan.actions, "actions")
+        write(self._actions, here, plan.actions, "actions")
         if (plan.env_actions is plan.actions) != (self._env_actions is self._actions):
             raise ValueError("The policy gave env_actions in some calls of a fragment only; expected all or none.")
         if self._env_actions is not self._actions:
-            write(self._env_actions, t, plan.env_actions, "env_actions")
+            write(self._env_actions, here, plan.env_actions, "env_actions")
         for name, values in plan.extras.items():
-            write(self._extras[name], t, values, name)
+            write(self._extras[name], here, values, name)
         if self._values is not None and plan.values is not None:
-            write(self._values, t, plan.values, "values")
+            write(self._values, here, plan.values, "values")
 
-    def keep(self, rows: Rows) -> None:
+    def keep(self, cells: Cells, rows: Rows) -> None:
         """Write what one call gave, all but what `commit` takes."""
-        t = self.t
-        self._rewards[t] = rows.rewards
-        write(self._observations, t + 1, rows.observations, "observations")
+        here, after = cells.here, cells.after
+        self._rewards[here] = rows.rewards
+        write(self._observations, after, rows.observations, "observations")
         if not rows.plain:
-            self.kind[t], self._terminated[t], self._truncated[t] = rows.kind, rows.terminated, rows.truncated
-            self.starts[t + 1] = rows.starts
+            self.kind[here], self._terminated[here], self._truncated[here] = rows.kind, rows.terminated, rows.truncated
+            self.starts[after] = rows.starts
         for name in self._layouts:
-            self._keep_info(name, t, rows)
+            self._keep_info(name, cells, rows)
 
-    def commit(self, finals: list[tuple[int, Indices, Any]], final_values: list[tuple[int, Indices, Any]]) -> None:
-        """Let the row count, together with the observations and values that stand beside the rows."""
+    def commit(self, finals: Entries, final_values: Entries) -> None:
+        """Take the observations and values that stand beside the cells of a call."""
         self._finals += finals
         self._final_values += final_values
-        self.t += 1
 
-    def move_out(self, values: Any) -> None:
-        """Before `first` replaces the observations of this row: they stay the successors of the row before it.
+    def move_out(self, cells: Cells, values: Any) -> None:
+        """Before `first` replaces the observations of these cells: they stay the successors of the rows before.
 
         Args:
+            cells: of all slots.
             values: a function of slots and observations, or None where none are wanted.
         """
-        t = self.t
-        if t == 0:
-            return
-        slots = np.flatnonzero(valid(self.kind[t - 1]) & ~self.starts[t])
+        times = cells.times()
+        slots = np.flatnonzero(times > 0)
+        times = times[slots]
+        left = valid(self.kind[times - 1, slots]) & ~self.starts[times, slots]
+        times, slots = times[left], slots[left]
         if len(slots):
-            rows = map_arrays(lambda column: column[t, slots], self._observations)
-            self._finals.append((t - 1, slots, rows))
+            rows = map_arrays(lambda column: column[times, slots], self._observations)
+            self._finals.append((times - 1, slots, rows))
             if values is not None:
-                self._final_values.append((t - 1, slots, values(slots, rows)))
+                self._final_values.append((times - 1, slots, values(slots, rows)))
 
-    def keep_state(self, slots: Indices, state: Any) -> None:
-        """Keep the policy state before the row to come, of some slots."""
-        if self.t < self.length:
-            self._states.append((self.t, slots, state))
+    def keep_state(self, time: int | Indices, slots: Indices, state: Any) -> None:
+        """Keep the policy state before some cells."""
+        self._states.append((time, slots, state))
 
     def _lay_out(self, plan: Plan) -> None:
-        space, loan, length = self._source.action_space, self._loan, self.length
-        self._env_actions = self._actions = columns_like(loan, "actions", space, plan.actions, length)
+        space, loan, shape = self._source.action_space, self._loan, (self.length, self._num_slots)
+        self._env_actions = self._actions = columns_like(loan, "actions", space, plan.actions, shape)
         if plan.env_actions is not plan.actions:
-            self._env_actions = columns_like(loan, "env_actions", space, plan.env_actions, length)
+            self._env_actions = columns_like(loan, "env_actions", space, plan.env_actions, shape)
         self._extras = {
-            name: loan.array(f"extras[{name!r}]", (length, *values.shape), values.dtype)
+            name: loan.array(f"extras[{name!r}]", (*shape, *values.shape[1:]), values.dtype)
             for name, values in plan.extras.items()
         }
         if plan.values is not None:
-            self._values = loan.array("values", (length, *plan.values.shape), plan.values.dtype)
+            self._values = loan.array("values", (*shape, *plan.values.shape[1:]), plan.values.dtype)
 
-    def _keep_info(self, name: str, t: int, rows: Rows) -> None:
-        slots = self._slots if rows.plain else np.flatnonzero(valid(rows.kind))
-        if not len(slots):
-            if name in self._infos:
-                self._infos[name][t] = _nothing(self._infos[name])
+    def _keep_info(self, name: str, cells: Cells, rows: Rows) -> None:
+        places = self._every[: len(rows.kind)] if rows.plain else np.flatnonzero(valid(rows.kind))
+        whole = len(places) == len(rows.kind)
+        if not whole and name in self._infos:
+            self._infos[name][cells.here] = _nothing(self._infos[name])
+        if not len(places):
             return
-        values = rows.info(name, slots)
+        values = rows.info(name, places)
         if name not in self._infos:
             self._layouts[name] = self._layouts[name] or (values.shape[1:], values.dtype)
             self._lay_out_info(name)
@@ -180,14 +174,11 @@ class Recording:
         if not np.can_cast(values.dtype, column.dtype, "same_kind"):  # numbers that were whole so far
             column = self._infos[name] = column.astype(np.result_type(values, column))
             self._layouts[name] = column.shape[2:], column.dtype
-        if len(slots) == len(self._slots):
-            column[t] = values
-        else:
-            column[t, slots] = values
+        column[cells.here if whole else cells.some(places)] = values
 
     def _lay_out_info(self, name: str) -> None:
         shape, dtype = self._layouts[name] or ((), np.dtype(np.float64))
-        column = self._loan.array(f"infos[{name!r}]", (self.length, len(self._slots), *shape), dtype)
+        column = self._loan.array(f"infos[{name!r}]", (self.length, self._num_slots, *shape), dtype)
         column[:] = _nothing(column)
         self._infos[name] = column
 
@@ -198,7 +189,7 @@ class Recording:
             tail_values: of the observations after the last row, `(N, ...)`.
             tail_state: the state in which the policy goes on.
         """
-        n, length = len(self._slots), self.length
+        n, length = self._num_slots, self.length
         for name in self._layouts.keys() - self._infos.keys():  # no row was valid
             self._lay_out_info(name)
         return Fragment(
@@ -233,10 +224,22 @@ class Recording:
         after[~bootstrap(self.kind)] = 0
         return after
 
-    def final_rows(self, rows: Rows) -> list[tuple[int, Indices, Any]]:
+    def final_rows(self, cells: Cells, rows: Rows) -> Entries:
         """The final observations of a call as entries of the side table."""
         space = self._source.observation_space
-        return [(self.t, slots, as_rows(space, batch)) for slots, batch in rows.finals if len(slots)]
+        return [(*cells.some(places), as_rows(space, batch)) for places, batch in rows.finals if len(places)]
+
+
+def _without(entries: Entries, times: Indices) -> Entries:
+    """The entries, less those of row `times[slot]` of each slot."""
+    kept = []
+    for time, slots, rows in entries:
+        others = np.flatnonzero(times[slots] != time)
+        if len(others) == len(slots):
+            kept.append((time, slots, rows))
+        elif len(others):
+            kept.append((time if isinstance(time, int) else time[others], slots[others], take(rows, others)))
+    return kept
 
 
 def _nothing(column: NDArray[Any]) -> NDArray[Any]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import gymnasium
@@ -33,7 +34,9 @@ Restart: TypeAlias = Literal["each", "all"]
 
 
 class Rows:
-    """What a call gave, `N` rows; how infos are read is the matter of a subclass.
+    """What a call gave, a row of each slot; how infos are read is the matter of a subclass.
+
+    Where slots advance on their own there are `k` rows and not `N`, row `i` being of slot `slots[i]`.
 
     Attributes:
         observations: the batch of which each row is what a policy sees next.
@@ -43,10 +46,13 @@ class Rows:
         plain: every row is a plain step, and no slot begins an episode; what follows is then empty.
         starts: bool `(N,)`, slots whose observation is the first of an episode, or of what is left of one after a
             lost row.
-        finals: `(slots, batch)` pairs, the observations that transitions led to and that are not in `observations`.
+        finals: `(places, batch)` pairs: which rows are transitions that led to observations that are not in
+            `observations`, and these.
+        slots: int `(k,)`, see above; None: all slots, in order.
     """
 
     plain = True
+    slots: Indices | None = None
     starts: Mask | None = None
     finals: Sequence[tuple[Indices, Any]] = ()
 
@@ -57,8 +63,8 @@ class Rows:
         self.terminated, self.truncated, self.kind = terminated, truncated, kind
         self._infos = infos
 
-    def info(self, name: str, slots: Indices) -> NDArray[Any]:
-        """One info column of some slots, `(len(slots), ...)`: what the step itself reported.
+    def info(self, name: str, places: Indices) -> NDArray[Any]:
+        """One info column of some rows, `(len(places), ...)`: what the step itself reported.
 
         Raises:
             LookupError: a slot has no such key; the message names it.
@@ -126,20 +132,52 @@ def source_of(vec: Any, restart: Restart) -> Source:
     )
 
 
+def overlapping_source_of(vec: Any, restart: Restart) -> SekaiSource:
+    """The source for a vector environment whose slots advance on their own.
+
+    Args:
+        vec: a `VecEnv` that can `send` and `recv`.
+        restart: as for `source_of`; `"all"` is refused, since no slot waits for all the others.
+
+    Raises:
+        TypeError: it is no vector environment.
+        ValueError: it steps all its slots together, or `restart` is not `"each"`.
+    """
+    source = source_of(vec, restart)
+    if restart == "all":
+        raise ValueError(
+            "restart is 'all', and min_slots was given: slots that advance on their own do not wait until all have "
+            "ended. Leave out one of the two."
+        )
+    if not isinstance(source, SekaiSource):
+        raise ValueError(
+            f"min_slots was given, and {vec}, a vector environment of gymnasium, steps all its sub-envs together: "
+            "leave min_slots out, or make the environments with sekai.make_vec."
+        )
+    try:
+        vec.send([], [])  # to no slot: whoever cannot, says so
+    except NotImplementedError as error:
+        raise ValueError(
+            f"min_slots was given, and slots cannot advance on their own; leave it out, or: {error}"
+        ) from error
+    return source
+
+
 class SekaiRows(Rows):
     """Rows of a `VecEnv`, whose infos are `Infos`."""
 
-    def info(self, name: str, slots: Indices) -> NDArray[Any]:
-        """One info column of some slots."""
+    def info(self, name: str, places: Indices) -> NDArray[Any]:
+        """One info column of some rows."""
         infos: Infos = self._infos
         columns = infos.stacked
         if columns is not None and name in columns:
             values = columns[name]
-            return values if len(slots) == len(values) else values[slots]
-        part = infos.part(name, slots)
-        if len(part.slots) != len(slots):
-            lacking = int(np.setdiff1d(slots, part.slots)[0])
-            raise missing_info(name, lacking, list(infos[lacking]))
+            return values if len(places) == len(values) else values[places]
+        part = infos.part(name, places)
+        if len(part.slots) != len(places):
+            lacking = int(np.setdiff1d(places, part.slots)[0])
+            slot = lacking if self.slots is None else int(self.slots[lacking])
+            raise missing_info(name, slot, list(infos[lacking]))
         return part.values if isinstance(part.values, np.ndarray) else stack(list(part.values))
 
 
@@ -156,6 +194,11 @@ class SekaiSource(Source):
         """Reset every slot."""
         return self._vec.reset(seed=seed, options=options).observations
 
+    @property
+    def outstanding(self) -> Mask:
+        """Slots that were sent an action whose row has not been received, bool `(num_envs,)`."""
+        return self._vec.outstanding
+
     def step(self, actions: Any) -> Rows:
         """Step, and under "disabled" reset what has ended."""
         result = self._vec.step(actions)
@@ -169,6 +212,28 @@ class SekaiSource(Source):
                 self.lose(rows)
                 raise
         return rows
+
+    def send(self, actions: Any, slots: Indices) -> None:
+        """Begin to step some slots."""
+        self._vec.send(actions, slots)
+
+    def recv(self, min_slots: int) -> Rows:
+        """Rows of at least so many slots that were sent an action; under "disabled" what has ended is reset.
+
+        Of an error, slots that are outstanding no more are to be noted as lost.
+        """
+        slots, result = self._vec.recv(min_slots)
+        rows = SekaiRows(
+            result.observations, result.rewards, result.terminated, result.truncated, result.kind, result.infos
+        )
+        rows.slots = slots
+        if not result.plain:
+            self._sort(result, rows)
+        return rows
+
+    def lose_slots(self, slots: Mask) -> None:
+        """Note that the rows of these slots, bool `(num_envs,)`, could not be kept: the next ones are LOST."""
+        self._vec.lose_rows(slots)
 
     def _sort(self, result: VecStepResult, rows: Rows) -> None:
         rows.plain = False
@@ -187,15 +252,23 @@ class SekaiSource(Source):
         rows.starts &= ~waiting  # a lost row may have been an end
         ready = waiting.all() if self._all_at_once else waiting.any()
         if ready:
-            restart_slots(rows, self.observation_space, waiting, lambda mask: self._vec.reset(mask=mask).observations)
+            restart_slots(rows, self.observation_space, waiting, partial(self._reset_some, rows.slots))
+
+    def _reset_some(self, slots: Indices | None, places: Mask) -> Any:
+        """What the slots of all rows of a call show, once those of some have been reset."""
+        if slots is None:
+            return self._vec.reset(mask=places).observations
+        mask = np.zeros(self.num_envs, bool)
+        mask[slots[places]] = True
+        return take_rows(self.observation_space, self._vec.reset(mask=mask).observations, slots)
 
     def lose(self, rows: Rows) -> None:
         """As the wrappers do."""
-        self._vec.lose_rows(rows.kind != RowKind.FROZEN)
+        self.lose_slots(rows.kind != RowKind.FROZEN)
 
 
 def restart_slots(rows: Rows, space: gymnasium.Space[Any], waiting: Mask, reset: Callable[[Mask], Any]) -> None:
-    """Reset the slots of `waiting` after a call: what they show then takes the place of their last observation.
+    """Reset the slots of some rows after a call: what they show then takes the place of their last observation.
 
     The batch is copied first, since a reset may write to the arrays of the step before it.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from sekai.collect.states import join, map_state
 
 Indices = NDArray[np.intp]
-Entries = list[tuple[int, Indices, Any]]
+#: the rows of cells `(t, slot)`: `t` (an int where it is the same for all), slots, and the rows
+Entries: TypeAlias = list[tuple[int | Indices, Indices, Any]]
 
 
 class SideTable:
@@ -30,7 +31,7 @@ class SideTable:
 
     @classmethod
     def of(cls, num_slots: int, entries: Entries) -> SideTable:
-        """A table of entries `(t, slots, rows)`."""
+        """A table of these entries."""
         nothing = [np.zeros(0, np.intp)]
         time = np.concatenate([np.full(len(slots), t) for t, slots, _ in entries] or nothing)
         slots = np.concatenate([slots for _, slots, _ in entries] or nothing)

@@ -7,6 +7,8 @@ assignment to it. So torch is never imported here. Nothing is written to a state
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -69,14 +71,32 @@ def put(state: Any, slots: Indices, rows: Any) -> Any:
     return map_state(one, state, rows)
 
 
+def written(state: Any, slots: Indices, rows: Any) -> Any:
+    """The state that `state`, which is nobody else's, becomes where the rows of some slots are written to it.
+
+    Where the rows have another dtype, or lie on another device, the others follow them: an initial state may be
+    narrower than what a policy makes of it.
+    """
+
+    def one(leaf: Any, new: Any) -> Any:
+        new = _detached(new)
+        leaf = leaf.astype(new.dtype, copy=False) if isinstance(leaf, np.ndarray) else leaf.to(new)
+        leaf[slots] = new
+        return leaf
+
+    return map_state(one, state, rows)
+
+
 def join(states: list[Any]) -> Any:
     """States of some slots each, one after another along the first axis."""
 
     def one(*parts: Any) -> Any:
         if isinstance(parts[0], np.ndarray):
             return np.concatenate(parts)
-        widest = max(parts, key=lambda part: part.dtype.itemsize)  # an initial state may be narrower than what follows
-        whole = widest.new_empty((sum(len(part) for part in parts), *widest.shape[1:]))
+        # an initial state may be narrower than what follows; a sum of tensors has the dtype that holds them all
+        one_each = {part.dtype: part.new_empty(0, device="cpu") for part in parts}
+        dtype = reduce(add, one_each.values()).dtype
+        whole = parts[-1].new_empty((sum(len(part) for part in parts), *parts[0].shape[1:]), dtype=dtype)
         at = 0
         for part in parts:
             whole[at : at + len(part)] = part

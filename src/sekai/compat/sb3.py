@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import VecEnv as Sb3Base
 
-from sekai.compat.checks import refuse_lost_rows
+from sekai.compat.checks import refuse_lost_rows, refuse_waiting_rows
 from sekai.compat.episodes import with_plain_episode
 from sekai.core.snapshot import snapshot
 from sekai.errors import VecEnvBusy
@@ -69,12 +69,14 @@ class Sb3VecEnv(Sb3Base):  # type: ignore[misc]  # SB3 is an extra, and read as 
         Raises:
             RuntimeError: no actions were given.
             ResetRequired: rows were lost in an earlier call that failed.
+            RuntimeError: agents of one environment have not ended together; see `from_pettingzoo`.
         """
         actions, self._actions = self._actions, _NOTHING
         if actions is _NOTHING:
             raise RuntimeError("step_wait() was called without step_async(actions): call that first.")
         refuse_lost_rows(self.vec, "Stable-Baselines3")
         result = self.vec.step(actions)
+        refuse_waiting_rows(self.vec, result, "Stable-Baselines3")
         infos = self._infos(result)
         # SB3 adds to the rewards it is given, where it bootstraps
         return result.observations, result.rewards.copy(), result.dones, infos

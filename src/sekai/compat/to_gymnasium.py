@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.compat.checks import check_vec, refuse_lost_rows
+from sekai.compat.checks import check_vec, refuse_lost_rows, refuse_waiting_rows
 from sekai.compat.episodes import with_plain_episode
 from sekai.compat.vector_infos import to_columns
 from sekai.core import AutoresetMode
@@ -79,6 +79,7 @@ class ToGymnasiumVector(gymnasium.vector.VectorEnv[Any, Any, Any]):
         Raises:
             ResetRequired: in disabled mode, an episode has ended and its slot was not reset; or rows were lost in an
                 earlier call that failed.
+            RuntimeError: agents of one environment have not ended together; see `from_pettingzoo`.
         """
         refuse_lost_rows(self.vec, "gymnasium")
         if self.vec.autoreset is AutoresetMode.DISABLED and self._over.any():
@@ -87,6 +88,7 @@ class ToGymnasiumVector(gymnasium.vector.VectorEnv[Any, Any, Any]):
                 "call reset(options={'reset_mask': mask}) first."
             )
         result = self.vec.step(actions)
+        refuse_waiting_rows(self.vec, result, "gymnasium")
         self._over = result.dones
         return result.observations, result.rewards, result.terminated, result.truncated, _infos(result)
 

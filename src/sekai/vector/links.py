@@ -30,6 +30,8 @@ from sekai.vector.worker_replies import Reply
 
 #: seconds between two looks at whether the worker lives, while its answer is waited for
 WATCH = 0.05
+#: seconds within which a process ends whose end of the pipe is gone
+ENDING = 5.0
 
 
 class Gate:
@@ -236,8 +238,10 @@ class Link:
                 self.inbox.append(opened(self.pipe.recv_bytes()))
         except (EOFError, ConnectionError):
             return False  # it has died
-        except OSError:  # the pipe's own, when it ended within a reply; any other is the caller's, of a signal handler
-            if self.process.is_alive():
+        except OSError:
+            # the pipe's own, when it ended within a reply; any other is the caller's, of a signal handler. The pipe of
+            # a process that is killed ends a moment before the process does
+            if self.exit_code(ENDING) is None:
                 raise
             return False
         return True
