@@ -41,7 +41,7 @@ def habits(source: str, *, may_print: bool = False, may_seed: bool = False) -> I
         elif "random" in _absolute_imports(node) and not may_seed:
             yield f"{node.lineno}: imports the global random module"
         elif isinstance(node, ast.Attribute) and node.attr not in GENERATORS and _is_numpy_random(node.value):
-            if may_seed and node.attr == "seed":
+            if may_seed and node.attr in ("seed", "get_state", "set_state"):
                 continue
             yield f"{node.lineno}: draws from NumPy's global generator"
 

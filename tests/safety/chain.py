@@ -16,11 +16,13 @@ class Walk(VecEnv):  # type: ignore[misc]  # SB3 is an extra, and read as Any
     """
 
     dt = 0.5
-    failure_horizon_s = 1.5
-    g_range = (-0.5, 4.5)
 
-    def __init__(self, num_envs: int = 3, *, limit: int = 4, target: bool = False, box: bool = False) -> None:
+    def __init__(
+        self, num_envs: int = 3, *, limit: int = 4, target: bool = False, box: bool = False, declares: bool = True
+    ) -> None:
         self.render_mode = None
+        if declares:
+            self.failure_horizon_s, self.g_range = 1.5, (-0.5, 4.5)
         self.limit, self.target, self.box = limit, target, box
         action_space = spaces.Box(-1.0, 3.0, (1,), np.float32) if box else spaces.Discrete(2)
         super().__init__(num_envs, spaces.Box(-10.0, 10.0, (2,), np.float32), action_space)
