@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -38,28 +37,23 @@ def clopper_pearson(events: int, trials: int, *, confidence: float = 0.95) -> In
     tail = (1.0 - confidence) / 2
     if trials == 0:
         return Interval(0.0, 1.0)
-    low = 0.0 if events == 0 else _solve(lambda p: _at_most(trials - events, trials, 1.0 - p), tail, rising=True)
-    high = 1.0 if events == trials else _solve(lambda p: _at_most(events, trials, p), tail, rising=False)
+    # so many or more at p are so few or fewer of the others at 1 - p
+    low = 0.0 if events == 0 else 1.0 - _where_few_have(tail, trials - events, trials)
+    high = 1.0 if events == trials else _where_few_have(tail, events, trials)
     return Interval(low, high)
 
 
-def _at_most(events: int, trials: int, p: float) -> float:
-    """The chance of `events` or fewer in `trials`."""
-    if p <= 0.0 or p >= 1.0:
-        return 1.0 if p <= 0.0 or events >= trials else 0.0
+def _where_few_have(chance: float, events: int, trials: int) -> float:
+    """The probability at which `events` or fewer of `trials` have this chance; the chance falls as it rises."""
+    factorials = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, trials + 1)))])
     k = np.arange(events + 1)
-    ways = math.lgamma(trials + 1) - np.array([math.lgamma(i + 1) + math.lgamma(trials - i + 1) for i in k.tolist()])
-    logs = ways + k * math.log(p) + (trials - k) * math.log1p(-p)
-    top = logs.max()
-    return float(min(1.0, np.exp(logs - top).sum() * math.exp(top)))
-
-
-def _solve(chance: Callable[[float], float], wanted: float, *, rising: bool) -> float:
+    ways = factorials[trials] - factorials[k] - factorials[trials - k]
     low, high = 0.0, 1.0
     for _ in range(60):
-        middle = (low + high) / 2
-        if (chance(middle) < wanted) == rising:
-            low = middle
+        p = (low + high) / 2
+        logs = ways + k * math.log(p) + (trials - k) * math.log1p(-p)
+        if np.exp(logs).sum() > chance:
+            low = p
         else:
-            high = middle
+            high = p
     return (low + high) / 2

@@ -1,0 +1,56 @@
+"""`sekai train` and `sekai certify`: a short run, what it leaves, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sekai.cli import main
+
+pytest.importorskip("torch")
+pytest.importorskip("stable_baselines3")
+
+RUN = ["train", "safety/DoubleIntegrator-v0", "--num-envs", "8", "--option", "n_steps=16", "--option", "batch_size=64"]
+
+
+def test_a_run_leaves_its_configuration_log_model_numbers_and_picture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    assert main([*RUN, "--steps", "256", "--out", str(folder), "--task-option", "integrator=euler"]) == 0
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"config.json", "progress.jsonl", "model.zip", "state.npz", "certificate.json", "certificate.png"}
+    config = json.loads((folder / "config.json").read_text())
+    assert config["task_options"] == {"integrator": "euler"} and config["learner_options"]["n_steps"] == 16
+    numbers = json.loads((folder / "certificate.json").read_text())
+    assert 0.0 <= numbers["iou"] <= 1.0 and numbers["rollouts"] == 4000
+    out = capsys.readouterr().out
+    assert f"iou={numbers['iou']:.4f}" in out and "steps=256" in out
+
+    (folder / "certificate.json").unlink()
+    assert main(["certify", str(folder), "--rollouts", "500"]) == 0
+    assert json.loads((folder / "certificate.json").read_text())["rollouts"] == 500
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "CartPole-v1", "--out", "x"], "CartPole-v1 is no safety task with a known system"),
+        ([*RUN, "--out", "x", "--option", "n_steps"], "'n_steps' is no NAME=VALUE, such as failure_value=-0.5."),
+        ([*RUN, "--out", "x", "--mode", "reach-avoid"], "declares provides_l = False"),
+        (["certify", "nowhere"], "nowhere holds no run"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
