@@ -105,8 +105,8 @@ def solve(
             target, worth min(l, g).
         failure_value: what a failure that ends the episode is worth at most, below 0; None: its margin.
         ceiling: margins above it count as it, and so do values; below it they stay as they are, but for interpolation
-            in the cells around it. Undiscounted only. What takes a game long is often the height of a plateau inside the
-            set, and not the set.
+            in the cells around it. Undiscounted only. What takes a game long is often the height of a plateau inside
+            the set, and not the set.
         controls: those to choose from, `(K, U)`; by default 3 points a side over the system's set, in games 5.
         disturbances: those that answer, `(K, D)`; by default 3 points a side.
         tolerance: stop when no value changes by more than this in a pass.
