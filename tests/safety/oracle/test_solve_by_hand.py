@@ -124,7 +124,7 @@ def test_the_disturbance_answers_the_control() -> None:
     both = np.array([[-1.0], [1.0]])
     assert line(solve(system, LINE, controls=both, disturbances=both)) == [-1.0] * 5
     assert line(solve(system, LINE)) == [-1.0, 0.0, 1.0, 0.0, -1.0]
-    # the negative control: min over d of max over u of min(g(0), g(u d)) from the middle is 0, not -1
+    # the negative control: from node 1 the exchanged order, min over d of max over u, would reach the 1 of node 2
     one_step = np.array([[system.g(system.step(np.array([1.0, 0.0]), u, d)) for u in both] for d in both])
     assert one_step.max(1).min() == 1.0 and one_step.min(0).max() == -1.0
 
@@ -210,6 +210,12 @@ def test_arguments_that_do_not_go_together_are_refused(arguments: dict[str, Any]
     with pytest.raises(ValueError) as caught:
         solve(Walk(margins=(1.0,) * 5), LINE, **arguments)
     assert str(caught.value).endswith(message)
+
+
+def test_the_last_pass_over_all_nodes_changed_none_by_more_than_the_tolerance() -> None:
+    system, grid = DoubleIntegrator(), Grid.around(DoubleIntegrator(), 51)
+    loose, tight = (solve(system, grid, tolerance=tolerance) for tolerance in (1e-2, 1e-8))
+    assert tight.change <= 1e-8 < loose.change <= 1e-2 and loose.sweeps < tight.sweeps
 
 
 def test_giving_up_is_an_error() -> None:
