@@ -1,12 +1,14 @@
 # Everything a fresh clone needs is python3 (3.11 or newer) and make:
-#   make demo    a trading rule over a thousand parallel windows of a real price history
+#   make demo    a trading rule over a thousand windows of a real price history, and a small safety policy
 #   make test    every test, the executed docs and the built wheel, with all extras
 #   make check   formatting, lint, types, architecture
 #   make bench   throughput of the built-in environments
 # Another interpreter: make PYTHON=python3.12 test        One folder of tests: make test ARGS=tests/vector
+# Tests run in two processes, a file at a time: make test WORKERS=0 in one
 
 PYTHON ?= python3
 ARGS ?=
+WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
@@ -21,10 +23,13 @@ help:
 demo: $(VENV)/.installed-demo
 	@echo "==> sekai demo"
 	@$(BIN)/sekai demo
+	@echo "==> a safety policy, and its safe set against the exact one (half a minute)"
+	@rm -rf demo-safety
+	@$(BIN)/sekai train safety/DoubleIntegrator-v0 --out demo-safety --steps 400000
 
 test: $(VENV)/.installed-all
 	@echo "==> tests, executed docs, wheel"
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 check: $(VENV)/.installed-dev
 	@echo "==> ruff check"
@@ -45,10 +50,10 @@ bench: $(VENV)/.installed-demo
 	@$(BIN)/sekai bench Trading-v0 --num-envs 16384 --mode native --steps 200
 
 clean:
-	rm -rf $(VENV) build dist demo.png .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist demo.png demo-safety .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # What each command needs. A stamp is older than pyproject.toml or constraints.txt when it is out of date.
-$(VENV)/.installed-demo: EXTRAS := data,viz
+$(VENV)/.installed-demo: EXTRAS := data,viz,safety
 $(VENV)/.installed-dev: EXTRAS := dev
 $(VENV)/.installed-all: EXTRAS := all
 

@@ -183,7 +183,9 @@ class LimitThatDoubles(sekai.TimeLimit):
 
 
 @pytest.mark.parametrize(
-    "wrap", [Doubling, lambda env: DoublingLimit(env, 5), lambda env: LimitThatDoubles(env, 5)], ids=str
+    "wrap",
+    [Doubling, lambda env: DoublingLimit(env, 5), lambda env: LimitThatDoubles(env, 5)],
+    ids=["Doubling", "DoublingLimit", "LimitThatDoubles"],
 )
 @pytest.mark.parametrize("awaited", [False, True])
 def test_a_wrapper_that_overrides_step_does_so_for_both_ways(wrap: Any, awaited: bool) -> None:
