@@ -118,3 +118,8 @@ def test_the_picture_shows_both_sets_and_the_promise(tmp_path: Path) -> None:
     assert text.count("<path") > 20
     numbers = report.numbers()
     assert numbers["iou"] == report.sets.iou and len(numbers["calibration"]["failures"]) == 20
+
+
+def test_few_rollouts_make_few_bins() -> None:
+    report = evaluate_certificate(Brakes(), SYSTEM, TRUTH, rollouts=7, cells=21)
+    assert len(report.calibration.values) == 7 and np.isfinite(report.calibration.values).all()

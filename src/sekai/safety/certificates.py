@@ -165,7 +165,7 @@ def threshold_for(
 
 
 def _calibration(values: Floats, fails: NDArray[np.bool_], confidence: float, bins: int = 20) -> Calibration:
-    parts = np.array_split(np.argsort(values, kind="stable"), bins)
+    parts = np.array_split(np.argsort(values, kind="stable"), max(1, min(bins, len(values))))
     bounds = [clopper_pearson(int(fails[part].sum()), len(part), confidence=confidence) for part in parts]
     return Calibration(
         [float(values[part].mean()) for part in parts], [float(fails[part].mean()) for part in parts], bounds
