@@ -22,7 +22,7 @@ class TensorFromNative(TensorVecEnv):
     Args:
         vec: in same_step mode; rewards are g, `infos` have `l_x` where `provides_l` is True.
         device: where the tensors are to be.
-        seed: of the first reset.
+        seed: of the first reset; a learner that has a seed gives its own.
 
     Raises:
         TypeError: no `sekai.VecEnv`.
@@ -43,6 +43,11 @@ class TensorFromNative(TensorVecEnv):
         if name == "vec":  # not there yet
             raise AttributeError(name)
         return self.vec.get_attr(name)[0]
+
+    def seed(self, seed: int | None = None) -> Any:
+        """Seed the next reset."""
+        self._first_seed = seed
+        return super().seed(seed)
 
     def reset_tensor(self) -> Any:
         """Begin an episode in every slot."""

@@ -89,6 +89,10 @@ class TensorVecNormalize(TensorVecEnv):
             raise ValueError(f"The state has {given}; expected {wanted}.")
         self._mean, self._squares, self._count = (state[key].to(self.device).clone() for key in own)
 
+    def close(self) -> None:
+        """Close the environment inside."""
+        self.env.close()
+
     def save(self, path: Any) -> None:
         """Write the statistics to a file."""
         torch.save(self.state_dict(), path)
