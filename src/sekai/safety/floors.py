@@ -33,8 +33,17 @@ class FailureFloor:
         if given is not None and given != "auto" and not (isinstance(given, (int, float)) and given < 0):
             raise ValueError(f"failure_value is {given!r}; expected 'auto', a number below 0, or None.")
         self._given = None if given == "auto" and mode != AVOID else given
-        self._steps, self._g_max = steps, g_max
+        self.declare(steps=steps, g_max=g_max)
         self._fall: _Falls | None = None
+
+    def declare(self, *, steps: float | None, g_max: float | None) -> None:
+        """Take over what a task declares, as for the constructor; what has been seen stays."""
+        self._steps, self._g_max = steps, g_max
+
+    def begin(self) -> None:
+        """Every slot begins a new episode, there may be another number of them; what has been seen stays."""
+        if self._fall is not None:
+            self._fall.begin()
 
     @property
     def estimated(self) -> bool:
@@ -62,13 +71,23 @@ class FailureFloor:
 
 
 class _Falls:
-    """The falls of g that ended in failures."""
+    """The falls of g that ended in failures; the running ones are `(N,)`, and single numbers before the first step."""
 
     def __init__(self, g: Tensor) -> None:
-        self._last, self._top, self._steps = torch.full_like(g, -torch.inf), g.clone(), torch.zeros_like(g)
         self._longest, self._highest = torch.zeros_like(g), torch.zeros_like(g)  # of each slot
+        self.begin()
+
+    def begin(self) -> None:
+        self._longest, self._highest = self._longest.max(), self._highest.max()
+        self._last = torch.full_like(self._longest, -torch.inf)
+        self._top = self._steps = torch.zeros_like(self._longest)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: tensor.cpu() for name, tensor in vars(self).items()}  # a file is bound to no device
 
     def see(self, g: Tensor, terminated: Tensor, ended: Tensor) -> None:
+        if self._last.device != g.device:
+            vars(self).update({name: tensor.to(g.device) for name, tensor in vars(self).items()})
         falls = g < self._last
         self._steps = torch.where(falls, self._steps + 1, 1.0)
         self._top = torch.where(falls, self._top, g)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -19,12 +20,14 @@ from sekai.safety.contract import declared, require_margins
 from sekai.safety.discount import DEFAULT_HORIZON_S, Annealing, FailureValue, gamma_of
 from sekai.safety.floors import FailureFloor
 from sekai.safety.steps import ArrayStepper, MarginStep, Stepper
-from sekai.safety.tensor.env import is_tensor_env
-from sekai.safety.tensor.stepper import TensorStepper
+from sekai.safety.tensor.env import as_numpy, is_tensor_env
+from sekai.safety.tensor.stepper import TensorStepper, copied
 from sekai.vector import VecEnv
 
 #: seconds of a step where the environment does not say
 DEFAULT_DT = 0.05
+#: observations that are valued together: those of a grid of three axes at once would take gigabytes
+ROWS_AT_ONCE = 2**16
 
 
 class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, and read as Any
@@ -42,9 +45,11 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
 
     Attributes:
         mode: `"avoid"` or `"reach-avoid"`.
+        dt: seconds of a step, as the environment declares it.
     """
 
     mode: ClassVar[Mode]
+    dt: float = DEFAULT_DT
     _last_obs: Any
 
     def __init__(
@@ -61,6 +66,8 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
     ) -> None:
         if gamma is not None and horizon_s is not None:
             raise ValueError(f"gamma is {gamma} and horizon_s {horizon_s}; give one of them.")
+        if not (gamma is None or isinstance(gamma, Annealing) or 0.0 < gamma <= 1.0):
+            raise ValueError(f"gamma is {gamma}; expected a number above 0, at most 1, or an Annealing.")
         self.trained_mode: str = self.mode
         self.terminal_type = check_terminal_type(terminal_type)
         self.bootstrap_on_timeout = bool(bootstrap_on_timeout)
@@ -96,8 +103,18 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
     def _take_env(self) -> None:
         """Look at a new environment before anything is learned from it."""
         require_margins(self.env, self.mode, learner=type(self).__name__)
+        self._floor = FailureFloor(self.failure_value, self.mode)
+        self._look_up()
+
+    def _look_up(self) -> None:
+        """Ask what the environment declares, once: each question may go to other processes."""
+        dt, horizon, g_range = map(self._declared, ("dt", "failure_horizon_s", "g_range"))
+        self.dt = DEFAULT_DT if dt is None else float(dt)
         self.gamma = self._gamma_now()
-        self._floor = self._new_floor()
+        self._floor.declare(
+            steps=None if horizon is None else max(1.0, horizon / self.dt),
+            g_max=None if g_range is None else float(g_range[1]),
+        )
 
     def _declared(self, name: str) -> Any:
         """What the environment declares; None where it does not. Of several sub-environments the first speaks."""
@@ -108,12 +125,17 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
             return TensorStepper(self.env, self.mode, finals=self.bootstrap_on_timeout)
         return ArrayStepper(self.env, self.mode, self.device, finals=self.bootstrap_on_timeout)
 
-    def _setup_learn(self, *args: Any, **kwargs: Any) -> Any:
-        prepared = super()._setup_learn(*args, **kwargs)
+    def _setup_learn(
+        self, total_timesteps: int, callback: Any = None, reset_num_timesteps: bool = True, *args: Any, **kwargs: Any
+    ) -> Any:
+        begins = reset_num_timesteps or self._last_obs is None
+        prepared = super()._setup_learn(total_timesteps, callback, reset_num_timesteps, *args, **kwargs)
+        if begins:
+            self._floor.begin()
         if is_tensor_env(self.env):
             if self.env.observations is None:  # a loaded learner goes on where it was
-                self.env.observations = self._last_obs
-            self._last_obs = self.env.observations
+                self.env.observations = self._tensors(self._last_obs)
+            self._last_obs = copied(self.env.observations)
         return prepared
 
     @contextmanager
@@ -148,28 +170,13 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
 
     # ---- discount and failure value ------------------------------------------------------------
 
-    @property
-    def dt(self) -> float:
-        """Seconds of a step, as the environment declares it."""
-        dt = self._declared("dt")
-        return DEFAULT_DT if dt is None else float(dt)
-
     def _gamma_now(self) -> float:
         gamma = self._given_gamma
         if isinstance(gamma, Annealing):
             return gamma(self.num_timesteps)
         if gamma is not None:
             return float(gamma)
-        return gamma_of(self._horizon_s or DEFAULT_HORIZON_S[self.mode], self.dt)
-
-    def _new_floor(self) -> FailureFloor:
-        horizon, g_range = self._declared("failure_horizon_s"), self._declared("g_range")
-        return FailureFloor(
-            self.failure_value,
-            self.mode,
-            steps=None if horizon is None else max(1.0, horizon / self.dt),
-            g_max=None if g_range is None else float(g_range[1]),
-        )
+        return gamma_of(DEFAULT_HORIZON_S[self.mode] if self._horizon_s is None else self._horizon_s, self.dt)
 
     def _failure_value_now(self) -> float | None:
         found = self._floor.value(self.gamma)
@@ -182,6 +189,15 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
 
     def _excluded_save_params(self) -> list[str]:
         return [*super()._excluded_save_params(), "_bounds"]
+
+    def save(self, path: Any, exclude: Any = None, include: Any = None) -> None:
+        """Save as the SB3 class does; nothing in the file is bound to a device."""
+        here = self._last_obs
+        self._last_obs = None if here is None else as_numpy(here)
+        try:
+            super().save(path, exclude, include)
+        finally:
+            self._last_obs = here
 
     @classmethod
     def load(cls, path: Any, *args: Any, **kwargs: Any) -> Any:
@@ -197,14 +213,18 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
                 f"{path} was saved by a learner of mode {mode!r}, and {cls.__name__} is of mode {cls.mode!r}: load it "
                 "with the class that saved it."
             )
-        return super().load(path, *args, **kwargs)
+        learner = super().load(path, *args, **kwargs)
+        if learner.env is not None:
+            learner._look_up()  # it may be another than the one of the file
+        return learner
 
     # ---- certificates --------------------------------------------------------------------------
 
     def predict_value(self, observations: Any) -> np.ndarray[Any, Any]:
         """V of observations, `(...)` for `(..., *observation_shape)`; V >= 0 is what is called safe.
 
-        It leaves out the margin of the observed state itself, see `sekai.safety.backups`.
+        It leaves out the margin of the observed state itself, see `sekai.safety.backups`. Observations are those that
+        the learner sees: normalised, where a layer of the environment normalises them.
         """
         raise NotImplementedError
 
@@ -217,15 +237,18 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
         leading = leaf.shape[: leaf.ndim - len(shape)]
         if leaf.shape[len(leading) :] != shape:
             raise ValueError(f"The observations have shape {leaf.shape}; expected (..., *{shape}).")
-        flat = (
+        flat: Any = (
             leaf.reshape(-1, *shape)
             if key is None
             else {name: np.asarray(part).reshape(-1, *space[name].shape) for name, part in observations.items()}
         )
+        values = np.empty(math.prod(leading), np.float32)
         self.policy.set_training_mode(False)
         with torch.no_grad():
-            rows = self.policy.obs_to_tensor(flat)[0]
-            values: np.ndarray[Any, Any] = value(rows).cpu().numpy()
+            for start in range(0, len(values), ROWS_AT_ONCE):
+                some = slice(start, start + ROWS_AT_ONCE)
+                part = flat[some] if key is None else {name: rows[some] for name, rows in flat.items()}
+                values[some] = value(self.policy.obs_to_tensor(part)[0]).flatten().cpu().numpy()
         return values.reshape(leading)
 
     def certificate(self, observations: Any) -> np.ndarray[Any, Any]:

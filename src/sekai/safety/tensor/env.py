@@ -78,6 +78,10 @@ class TensorVecEnv(VecEnv):  # type: ignore[misc]  # SB3 is an extra, and read a
 
         Args:
             actions: `(N, A)`, in the units of the action space and inside its box, on the device.
+
+        Returns:
+            A `TensorStep`, or a tuple of its first five or six; a learner copies the observations that it keeps, so
+            that a simulator may write into the same tensors with every step.
         """
 
     def reset_tensor(self) -> Any:
@@ -142,8 +146,11 @@ class TensorVecEnv(VecEnv):  # type: ignore[misc]  # SB3 is an extra, and read a
 
 
 def is_tensor_env(env: Any) -> bool:
-    """Whether an environment hands out tensors of its device."""
-    return bool(getattr(env, "is_tensor_env", False))
+    """Whether an environment hands out tensors of its device.
+
+    SB3's wrappers hand on the attributes of what is inside, and would be passed by: the class says it.
+    """
+    return bool(getattr(type(env), "is_tensor_env", False))
 
 
 def as_numpy(tensors: Any) -> Any:

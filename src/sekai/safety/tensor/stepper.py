@@ -33,7 +33,7 @@ class TensorStepper:
         """One step of all slots."""
         env = self._env
         step = TensorStep(*env.step_tensor(actions))
-        env.observations = step.obs
+        env.observations = copied(step.obs)  # many simulators write the next step into the same tensors
         if self._has_target and step.l_x is None:
             raise LookupError(
                 f"{type(env).__name__}.step_tensor gave no l_x, which a reach-avoid learner needs with every step; an "
@@ -55,7 +55,7 @@ class TensorStepper:
                 )
             finals = slice(None), _where(dones, step.final_obs, step.obs)
         return MarginStep(
-            step.obs,
+            env.observations,
             step.reward_g.float(),
             step.l_x.float() if self._has_target and step.l_x is not None else None,
             dones & ~timeouts,
@@ -63,6 +63,13 @@ class TensorStepper:
             finals,
             [],
         )
+
+
+def copied(observations: Any) -> Any:
+    """Observations in tensors of their own."""
+    if isinstance(observations, dict):
+        return {key: copied(part) for key, part in observations.items()}
+    return observations.clone()
 
 
 def _where(mask: Tensor, yes: Any, no: Any) -> Any:
