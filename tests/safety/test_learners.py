@@ -11,10 +11,13 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("stable_baselines3")
 torch.set_num_threads(1)  # networks this small only wait for a second one
 
+from gymnasium import spaces  # noqa: E402
+
 import sekai  # noqa: E402
 from sekai.compat import to_sb3  # noqa: E402
 from sekai.safety.backups import backup_ends  # noqa: E402
 from sekai.safety.discount import Annealing  # noqa: E402
+from sekai.safety.floors import FailureFloor  # noqa: E402
 from sekai.safety.learners import (  # noqa: E402
     ReachAvoidDQN,
     ReachAvoidPPO,
@@ -27,6 +30,7 @@ from sekai.safety.learners import (  # noqa: E402
 )
 from sekai.safety.learners.base import SafetyLearner  # noqa: E402
 from sekai.safety.returns import safety_returns  # noqa: E402
+from sekai.safety.tensor import SafetyTensorEnv  # noqa: E402
 from tests.safety.chain import Walk  # noqa: E402
 
 
@@ -281,3 +285,124 @@ def test_scaled_margins_are_refused_at_construction_and_afterwards(tmp_path: Any
         SafetyPPO.load(tmp_path / "model", env=to_sb3(scaled()))
     with pytest.raises(ValueError, match="ReachAvoidPPO is a reach-avoid learner, and the environment declares"):
         ReachAvoidPPO("MlpPolicy", sekai.make_vec("safety/DoubleIntegrator-v0", 4), **small())
+
+
+def test_falls_of_unknown_tasks_survive_another_number_of_slots(tmp_path: Any) -> None:
+    model = ppo(Walk(declares=False))
+    model.policy.action_net.bias.data = torch.tensor([50.0, -50.0])
+    wanted = rollout(model).failure_value
+    model.save(tmp_path / "model")
+    loaded: Any = SafetyPPO.load(tmp_path / "model", env=Walk(5, declares=False))
+    assert loaded._failure_value_now() == wanted
+    loaded.learn(40)
+    assert loaded.rollout_buffer.failure_value == pytest.approx(wanted)  # no fall is longer than a whole episode
+
+
+def test_a_new_episode_continues_no_fall() -> None:
+    floor = FailureFloor("auto", "avoid")
+    no, yes = torch.tensor([False]), torch.tensor([True])
+    for g in (3.0, 2.0):
+        floor.see(torch.tensor([g]), no, no)
+    floor.begin()  # the environment was reset
+    floor.see(torch.tensor([0.5]), no, no)
+    floor.see(torch.tensor([-0.5]), yes, yes)
+    found: Any = floor.value(0.9)
+    assert (found.steps, found.g_max) == (2.0, 0.5)
+
+
+def test_a_loaded_learner_looks_at_its_new_environment(tmp_path: Any) -> None:
+    model = ppo(Walk())
+    model.learn(24)
+    model.save(tmp_path / "model")
+    assert SafetyPPO.load(tmp_path / "model").dt == 0.5
+    faster = Walk()
+    faster.dt = 0.25
+    loaded: Any = SafetyPPO.load(tmp_path / "model", env=faster)
+    assert loaded.gamma == pytest.approx(1 - 0.25 / 5.0)
+    # 1.5 s are 6 steps now: (.95^-6 - 1) * 4.5 = (1.360374 - 1) * 4.5 = 1.621684
+    assert rollout(loaded).failure_value == pytest.approx(-1.621684, abs=1e-5)
+
+
+def test_nothing_in_a_saved_file_is_bound_to_a_device(tmp_path: Any) -> None:
+    import cloudpickle
+    from stable_baselines3.common.save_util import load_from_zip_file
+
+    model = SafetyPPO("MlpPolicy", SafetyTensorEnv(3, "DoubleIntegrator"), n_steps=8, batch_size=24, **small())
+    model.learn(24)
+    model.save(tmp_path / "model")
+    data, _, _ = load_from_zip_file(tmp_path / "model")
+    assert isinstance(data["_last_obs"], np.ndarray) and isinstance(model._last_obs, torch.Tensor)
+    floor = cloudpickle.loads(cloudpickle.dumps(model._floor))
+    assert floor.value(0.9) == model._floor.value(0.9)
+    assert not [name for name, value in data.items() if isinstance(value, torch.Tensor)]
+
+
+def test_discounts_out_of_range_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"gamma is 1\.5; expected a number above 0, at most 1, or an Annealing"):
+        SafetySAC("MlpPolicy", Walk(box=True), gamma=1.5, failure_value=None, **small())
+    with pytest.raises(ValueError, match=r"horizon_s is 0 and dt 0\.5 \(seconds\)"):
+        ppo(Walk(), horizon_s=0)
+
+
+def test_callbacks_of_sb3_read_which_episodes_ended() -> None:
+    from stable_baselines3.common.callbacks import StopTrainingOnMaxEpisodes
+
+    for model in (ppo(Walk()), SafetySAC("MlpPolicy", Walk(box=True), learning_starts=6, **small())):
+        model.learn(900, callback=StopTrainingOnMaxEpisodes(2))  # of each of 3 slots: 6 episodes of at most 4 steps
+        assert model.num_timesteps <= 36
+        np.testing.assert_array_equal(model._last_obs, model.env.observe())  # it goes on where it was stopped
+
+
+def test_actions_of_several_bits_are_learned_from() -> None:
+    class Bits(Walk):
+        def __init__(self) -> None:
+            super().__init__()
+            self.action_space = spaces.MultiBinary(2)
+
+        def step_async(self, actions: Any) -> None:
+            super().step_async(actions[:, 0])
+
+    model = ppo(Bits())
+    before = model.policy.action_net.weight.detach().clone()
+    assert rollout(model).actions.dtype == torch.int8
+    assert not torch.equal(before, model.policy.action_net.weight)
+
+
+def test_replay_is_normalised_by_the_statistics_of_when_it_is_drawn() -> None:
+    from stable_baselines3.common.vec_env import VecNormalize
+
+    env = VecNormalize(Walk(box=True), norm_reward=False)
+    model = SafetySAC("MlpPolicy", env, learning_starts=30, bootstrap_on_timeout=True, **small())
+    model.learn(30)
+    buffer = model.replay_buffer
+    x, t = np.full(3, 2.0), np.zeros(3, int)
+    for row in range(10):
+        np.testing.assert_array_equal(buffer.observations[row][:, 1], x)  # as they were
+        x, t = x + np.sign(env.venv.executed[row][:, 0] - 1.0), t + 1
+        on = buffer.not_done[row].numpy()
+        np.testing.assert_allclose(buffer.next_observations[row][:, 1].numpy()[on], x[on], atol=1e-4)
+        done = (x < -0.5) | (t >= 4)
+        x, t = np.where(done, 2.0, x), np.where(done, 0, t)
+    env.obs_rms.mean, env.obs_rms.var = np.array([1.0, 1.0]), np.array([4.0, 4.0])
+    rows = model._drawn(40)
+    assert set(np.round(rows.observations[:, 0].numpy(), 3)) == {-0.5, 0.0, 0.5}  # slots 0, 1, 2: (slot - 1) / 2
+
+
+def test_values_of_many_observations_are_those_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = ppo(Walk())
+    rows = np.random.default_rng(0).normal(size=(5, 7, 2)).astype(np.float32)
+    wanted = model.predict_value(rows)
+    monkeypatch.setattr("sekai.safety.learners.base.ROWS_AT_ONCE", 4)
+    np.testing.assert_allclose(model.predict_value(rows), wanted, atol=1e-6)
+    assert model.predict_value(rows[:0]).shape == (0, 7)
+
+
+def test_actions_of_the_warm_up_come_from_the_policy_where_gsde_is_asked_to() -> None:
+    def spread(**more: Any) -> float:
+        options = {"learning_starts": 99, "use_sde": True, **small()}
+        options["policy_kwargs"]["log_std_init"] = -9.0  # the policy hardly explores
+        model = SafetySAC("MlpPolicy", Walk(1, box=True), **options, **more)
+        model.learn(30)
+        return float(model.replay_buffer.actions[:30].std())
+
+    assert spread() > 0.4 and spread(use_sde_at_warmup=True) < 0.3  # uniform actions have 0.58

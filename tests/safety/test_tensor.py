@@ -233,3 +233,79 @@ def test_no_step_of_a_rollout_reads_from_the_device(cls: Any, monkeypatch: pytes
     # what a rollout reads does not grow with its length, and is: the log of an on-policy one
     assert reads[0] == reads[1]
     assert len(reads[0]) <= 8 and (cls in (SafetyPPO, ReachAvoidPPO) or reads[0] == [])
+
+
+class InPlace(TensorVecEnv):
+    """A counter that writes each step into the same tensor, as simulators do."""
+
+    def __init__(self) -> None:
+        super().__init__(2, spaces.Box(-9.0, 99.0, (1,), np.float32), spaces.Box(-1.0, 1.0, (1,), np.float32))
+        self.x = torch.zeros((2, 1))
+
+    def reset_tensor(self) -> Any:
+        return self.x.zero_()
+
+    def step_tensor(self, actions: Any) -> TensorStep:
+        self.x += 1
+        no = torch.zeros(2, dtype=torch.bool)
+        return TensorStep(self.x, torch.ones(2), no, no)
+
+
+def test_observations_are_kept_though_the_simulator_writes_over_them() -> None:
+    model = SafetyPPO("MlpPolicy", InPlace(), n_steps=8, batch_size=16, device="cpu")
+    model.learn(16)
+    assert model.rollout_buffer.observations[:, 0, 0].tolist() == [0, 1, 2, 3, 4, 5, 6, 7]
+    sac = SafetySAC("MlpPolicy", InPlace(), learning_starts=99, device="cpu")
+    sac.learn(16)
+    assert sac.replay_buffer.observations[:8, 0, 0].tolist() == [0, 1, 2, 3, 4, 5, 6, 7]
+    assert sac.replay_buffer.next_observations[:8, 0, 0].tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_a_wrapper_of_sb3_around_a_tensor_environment_is_not_passed_by() -> None:
+    from stable_baselines3.common.vec_env import VecNormalize
+
+    env = VecNormalize(InPlace(), norm_reward=False)
+    assert is_tensor_env(env.venv) and not is_tensor_env(env)
+    model = SafetyPPO("MlpPolicy", env, n_steps=8, batch_size=16, device="cpu")
+    model.learn(16)
+    # what is seen is normalised: at most 8 / std(0..8), where the counter itself goes to 7
+    assert 0 < float(model.rollout_buffer.observations.max()) < 3
+    assert env.obs_rms.count == pytest.approx(18, abs=0.01)  # the reset and 8 steps of 2 slots
+
+
+def test_off_policy_learners_write_their_log_without_reading_each_step() -> None:
+    from stable_baselines3.common.logger import KVWriter, Logger
+
+    class Kept(KVWriter):  # type: ignore[misc]  # SB3 is an extra, and read as Any
+        def __init__(self) -> None:
+            self.rows: list[dict[str, Any]] = []
+
+        def write(self, key_values: dict[str, Any], key_excluded: Any, step: int = 0) -> None:
+            self.rows.append(dict(key_values))
+
+    model, kept = SafetySAC("MlpPolicy", Walks(), learning_starts=6, device="cpu", seed=0), Kept()
+    model.set_logger(Logger(None, [kept]))
+    model.learn(120)
+    # 40 steps of 3 slots, episodes of 3 or 4 steps: 30 to 40, written at each fourth
+    assert 30 <= model._episode_num <= 40 and 6 <= len(kept.rows) <= 10
+    assert "train/critic_loss" in kept.rows[-1]
+    with pytest.raises(ValueError, match="train_freq counts episodes, which are not read from a tensor environment"):
+        SafetySAC("MlpPolicy", Walks(), train_freq=(1, "episode"), device="cpu").learn(9)
+
+
+def test_the_seed_of_a_learner_is_that_of_the_episodes() -> None:
+    def first(seed: int) -> Any:
+        env = TensorFromNative(sekai.make_vec("safety/DoubleIntegrator-v0", 3))
+        SafetyPPO("MlpPolicy", env, seed=seed, n_steps=2, batch_size=6, device="cpu")
+        return env.reset()
+
+    np.testing.assert_array_equal(first(1), first(1))
+    assert not np.array_equal(first(1), first(2))
+
+
+def test_closing_what_normalises_closes_what_is_inside() -> None:
+    closed: list[bool] = []
+    env = Walks()
+    env.close = lambda: closed.append(True)  # type: ignore[method-assign]
+    TensorVecNormalize(env).close()
+    assert closed == [True]

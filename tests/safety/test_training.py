@@ -47,6 +47,31 @@ def test_a_run_that_goes_on_equals_one_that_was_never_interrupted(algorithm: str
     assert not all(np.array_equal(a, b) for a, b in zip(weights(whole), weights(other), strict=True))
 
 
+@pytest.mark.parametrize("algorithm", ["ppo", "sac"])
+@pytest.mark.parametrize("gsde", [False, True])
+def test_a_run_that_was_killed_goes_on_from_its_checkpoint(
+    algorithm: str, gsde: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = config(algorithm)
+    run.learner_options["use_sde"] = gsde
+    whole = train(run, 384, tmp_path / "whole")
+    monkeypatch.setattr("sekai.safety.training.CHECKPOINT_SECONDS", -1.0)  # one before each rollout
+    told: list[int] = []
+
+    def killed(steps: int) -> None:
+        told.append(steps)
+        if sum(told) == 304:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(run, 384, tmp_path / "parts", advance=killed)
+    _, learner = load_run(tmp_path / "parts")
+    assert 0 < learner.num_timesteps < 304
+    parts = train(run, 384, tmp_path / "parts")
+    assert all(np.array_equal(a, b) for a, b in zip(weights(whole), weights(parts), strict=True))
+    assert (tmp_path / "parts" / "progress.jsonl").read_text()
+
+
 def test_a_folder_holds_one_run_and_its_log(tmp_path: Path) -> None:
     told: list[int] = []
     train(config("ppo"), 256, tmp_path, advance=told.append)

@@ -21,8 +21,6 @@ class DqnSafety(OffPolicySafety, DQN):  # type: ignore[misc]  # SB3 is an extra,
         sb3: further arguments, see `SafetyLearner`.
     """
 
-    use_sde = False
-
     def _explore(self, observations: Any) -> Tensor:
         """Each slot by itself takes a random action with probability `exploration_rate`."""
         best = self.q_net(observations).argmax(dim=1)
@@ -36,7 +34,7 @@ class DqnSafety(OffPolicySafety, DQN):  # type: ignore[misc]  # SB3 is an extra,
         self._begin_training()
         losses = []
         for _ in range(gradient_steps):
-            batch = self.replay_buffer.sample(batch_size)
+            batch = self._drawn(batch_size)
             with torch.no_grad():
                 targets = self._targets(batch, self.q_net_target(batch.next_observations).amax(dim=1, keepdim=True))
             values = self.q_net(batch.observations).gather(1, batch.actions)

@@ -8,13 +8,14 @@ import torch
 from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.noise import ActionNoise
-from stable_baselines3.common.type_aliases import RolloutReturn, TrainFreq
+from stable_baselines3.common.type_aliases import RolloutReturn, TrainFreq, TrainFrequencyUnit
 from stable_baselines3.common.utils import should_collect_more_steps
 
 from sekai.safety.arrays import Tensor
 from sekai.safety.backups import backup_ends, target
 from sekai.safety.learners.base import SafetyLearner
 from sekai.safety.steps import MarginStep, Stepper
+from sekai.safety.tensor.env import is_tensor_env
 from sekai.safety.tensor.replay import (
     SafetyBatch,
     TensorReachAvoidReplayBuffer,
@@ -29,6 +30,9 @@ class OffPolicySafety(SafetyLearner):
     """Collecting of an off-policy safety learner; stands before the SB3 class among the bases."""
 
     replay_buffer: TensorReplayBuffer
+    _last_original_obs: Any
+    _unread: Tensor | None = None  # episodes that have ended since it was last read from the device
+    _log_interval: int | None = None
 
     def _sb3_options(self, num_envs: int, given: dict[str, Any]) -> dict[str, Any]:
         return {**super()._sb3_options(num_envs, given), "replay_buffer_class": REPLAYS[self.mode]}
@@ -51,10 +55,13 @@ class OffPolicySafety(SafetyLearner):
         self.policy.set_training_mode(False)
         if action_noise is not None:
             raise ValueError("action_noise is given; safety learners explore with their own policy: leave it out.")
+        if train_freq.unit == TrainFrequencyUnit.EPISODE and is_tensor_env(env):
+            raise ValueError("train_freq counts episodes, which are not read from a tensor environment: give steps.")
         steps, episodes = 0, 0
+        self._log_interval = log_interval
+        callback.on_rollout_start()  # before anything is drawn: a checkpoint that it writes goes on the same way
         if self.use_sde:
             self.actor.reset_noise(env.num_envs)
-        callback.on_rollout_start()
         with self._collecting() as stepper:
             while should_collect_more_steps(train_freq, steps, episodes):
                 if self.use_sde and self.sde_sample_freq > 0 and steps % self.sde_sample_freq == 0:
@@ -63,8 +70,12 @@ class OffPolicySafety(SafetyLearner):
                 steps += 1
                 if step is None:
                     return RolloutReturn(steps * env.num_envs, episodes, continue_training=False)
+                ended = step.terminated | step.timeouts
                 if step.infos:
-                    episodes += self._count_episodes(step.infos, step.terminated | step.timeouts, log_interval)
+                    self._update_info_buffer(step.infos, ended.cpu().numpy())
+                    episodes += self._count_episodes(ended.sum())
+                else:
+                    self._unread = ended.sum() if self._unread is None else self._unread + ended.sum()
         callback.on_rollout_end()
         return RolloutReturn(steps * env.num_envs, episodes, True)
 
@@ -78,39 +89,48 @@ class OffPolicySafety(SafetyLearner):
     ) -> MarginStep | None:
         """One step, stored; None where the callback ended the training."""
         with torch.no_grad():
-            if self.num_timesteps < learning_starts:
+            uniform = not (self.use_sde and self.use_sde_at_warmup)
+            if self.num_timesteps < learning_starts and uniform:
                 actions = self._random_actions(env.num_envs)
             else:
                 actions = self._explore(self._tensors(self._last_obs))
-        step = stepper.step(self._executed(actions))
+        before, step = self._last_obs, stepper.step(self._executed(actions))
+        self._last_obs = step.observations
         self.num_timesteps += env.num_envs
-        dones, infos = step.terminated | step.timeouts, step.infos
+        ended, infos = step.terminated | step.timeouts, step.infos
+        dones = ended.cpu().numpy() if infos else ended  # callbacks of SB3 read it by this name
         callback.update_locals(locals())
         if not callback.on_step():
             return None
+        following, finals = step.observations, step.final_observations
+        if self._vec_normalize_env is not None:  # kept as they are, and normalised when they are drawn
+            before, following = self._last_original_obs, self._vec_normalize_env.get_original_obs()
+            self._last_original_obs = following
+            finals = None if finals is None else (finals[0], self._vec_normalize_env.unnormalize_obs(finals[1]))
         replay_buffer.add(
-            self._last_obs,
-            step.observations,
+            before,
+            following,
             actions,
             step.g,
             not_done=~backup_ends(step.terminated, step.timeouts, bootstrap_on_timeout=self.bootstrap_on_timeout),
-            finals=step.final_observations,
+            finals=finals,
             l=step.l,
         )
         self._see(step)
-        self._last_obs = step.observations
         self._update_current_progress_remaining(self.num_timesteps, self._total_timesteps)
         self._on_step()
         return step
 
-    def _count_episodes(self, infos: list[dict[str, Any]], dones: Tensor, log_interval: int | None) -> int:
-        ended = dones.cpu().numpy()
-        self._update_info_buffer(infos, ended)
-        before, count = self._episode_num, int(ended.sum())
+    def _count_episodes(self, ended: Tensor) -> int:
+        """Count episodes that have ended, and write the log where enough of them have."""
+        before, count, interval = self._episode_num, int(ended), self._log_interval
         self._episode_num += count
-        if log_interval is not None and before // log_interval != self._episode_num // log_interval:
+        if interval is not None and before // interval != self._episode_num // interval:
             self.dump_logs()
         return count
+
+    def _excluded_save_params(self) -> list[str]:
+        return [*super()._excluded_save_params(), "_unread"]
 
     def _random_actions(self, num_envs: int) -> Tensor:
         """Uniform actions, boxes scaled to [-1, 1]."""
@@ -138,6 +158,12 @@ class OffPolicySafety(SafetyLearner):
             failure_value=self._failure_now,
         )
 
+    def _drawn(self, batch_size: int) -> SafetyBatch:
+        return self.replay_buffer.sample(batch_size, env=self._vec_normalize_env)
+
     def _begin_training(self) -> None:
+        if self._unread is not None:  # here losses are read from the device anyway
+            ended, self._unread = self._unread, None
+            self._count_episodes(ended)
         self.gamma = self._gamma_now()
         self._failure_now = self._failure_value_now()

@@ -38,9 +38,9 @@ class OnPolicySafety(SafetyLearner):
         self.policy.set_training_mode(False)
         rollout_buffer.reset()
         self._begin_rollout(rollout_buffer)
+        callback.on_rollout_start()  # before anything is drawn: a checkpoint that it writes goes on the same way
         if self.use_sde:
             self.policy.reset_noise(env.num_envs)
-        callback.on_rollout_start()
         with self._collecting() as stepper:
             for n in range(n_rollout_steps):
                 if not self._collect_step(stepper, env, callback, rollout_buffer, n):
@@ -61,23 +61,24 @@ class OnPolicySafety(SafetyLearner):
             self.policy.reset_noise(env.num_envs)
         with torch.no_grad():
             actions, values, log_probs = self.policy(self._tensors(self._last_obs))
-        step = stepper.step(self._executed(actions))
+        before, step = self._last_obs, stepper.step(self._executed(actions))
+        self._last_obs = step.observations
         self.num_timesteps += env.num_envs
-        dones = step.terminated | step.timeouts
-        infos = step.infos
+        ended, infos = step.terminated | step.timeouts, step.infos
+        dones = ended.cpu().numpy() if infos else ended  # callbacks of SB3 read it by this name
         callback.update_locals(locals())
         if not callback.on_step():
             return False
         if infos:
-            self._update_info_buffer(infos, dones.cpu().numpy())
+            self._update_info_buffer(infos, dones)
         rollout_buffer.add(
-            self._last_obs,
+            before,
             actions,
             step.g,
             values,
             log_probs,
             not_done=~backup_ends(step.terminated, step.timeouts, bootstrap_on_timeout=self.bootstrap_on_timeout),
-            trace=~dones,
+            trace=~ended,
             l=step.l,
         )
         if step.final_observations is not None:
@@ -85,8 +86,6 @@ class OnPolicySafety(SafetyLearner):
             with torch.no_grad():
                 rollout_buffer.put_final_values(slots, self.policy.predict_values(self._tensors(rows)))
         self._see(step)
-        self._last_obs = step.observations
-        self._last_episode_starts = dones
         return True
 
     def _executed(self, actions: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from stable_baselines3.common.buffers import BaseBuffer
 from sekai.safety.arrays import Tensor
 from sekai.safety.backups import AVOID, REACH_AVOID, Mode
 from sekai.safety.tensor.columns import dtype_of, flat_rows, new_columns, put_row, put_slots
+from sekai.safety.tensor.env import as_numpy
 
 
 class SafetyBatch(NamedTuple):
@@ -106,7 +107,12 @@ class TensorReplayBuffer(BaseBuffer):  # type: ignore[misc]  # SB3 is an extra, 
         """An avoid step has no target."""
 
     def sample(self, batch_size: int, env: Any = None) -> SafetyBatch:
-        """Transitions drawn with replacement, each as likely as any other."""
+        """Transitions drawn with replacement, each as likely as any other.
+
+        Args:
+            batch_size: B.
+            env: SB3's `VecNormalize`, by whose present statistics observations are normalised; None for none.
+        """
         return self._get_samples(torch.randint(self.size() * self.n_envs, (batch_size,), device=self.device), env)
 
     def state_dict(self) -> dict[str, Any]:
@@ -125,7 +131,15 @@ class TensorReplayBuffer(BaseBuffer):  # type: ignore[misc]  # SB3 is an extra, 
         before, actions, after = (
             flat_rows(column, batch_inds) for column in (self.observations, self.actions, self.next_observations)
         )
+        if env is not None:
+            before, after = (self._normalised(part, env) for part in (before, after))
         return SafetyBatch(before, actions, after, g, not_done, self._target(batch_inds))
+
+    def _normalised(self, observations: Any, env: Any) -> Any:
+        rows = env.normalize_obs(as_numpy(observations))
+        if isinstance(rows, dict):
+            return {key: torch.as_tensor(part, device=self.device) for key, part in rows.items()}
+        return torch.as_tensor(rows, device=self.device)
 
     def _target(self, rows: Tensor) -> Tensor | None:
         return None

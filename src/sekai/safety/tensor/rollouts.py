@@ -165,11 +165,12 @@ class TensorSafetyRolloutBuffer(BaseBuffer):  # type: ignore[misc]  # SB3 is an 
             yield self._get_samples(order[start : start + (batch_size or rows)])
 
     def _get_samples(self, batch_inds: Tensor, env: Any = None) -> RolloutBufferSamples:
+        actions = self.actions.flatten(0, 1)[batch_inds].float()  # MultiBinary needs floats, the others take them
         flat = [
             column.flatten(0, 1)[batch_inds]
-            for column in (self.actions, self._values, self._log_probs, self._advantages, self._returns)
+            for column in (self._values, self._log_probs, self._advantages, self._returns)
         ]
-        return RolloutBufferSamples(flat_rows(self.observations, batch_inds), *flat)
+        return RolloutBufferSamples(flat_rows(self.observations, batch_inds), actions, *flat)
 
 
 class TensorReachAvoidRolloutBuffer(TensorSafetyRolloutBuffer):
