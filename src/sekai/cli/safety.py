@@ -112,7 +112,7 @@ def _show(title: str, numbers: dict[str, Any]) -> None:
         ("missed, share of the exact set", "missed", f"{numbers['missed']:.4f}"),
         ("policy keeps the promise in the exact set", "policy_keeps", f"{numbers['policy_keeps']:.4f}"),
         ("P(fail | V >= 0)", "p_fail_certified", f"{numbers['fails_if_certified']:.4f}"),
-        ("  at most, at least", "p_fail_bounds", f"{low:.4f}..{high:.4f}"),
+        ("  at least, at most", "p_fail_bounds", f"{low:.4f}..{high:.4f}"),
         ("P(V >= 0 | fail)", "p_certified_fail", f"{numbers['certified_if_fails']:.4f}"),
     ]
     if on_terminal():
