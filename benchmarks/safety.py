@@ -45,20 +45,25 @@ class Line(NamedTuple):
 
 
 DI, TOUCH, REST = (f"safety/DoubleIntegrator{target}-v0" for target in ("", "Touch", "Rest"))
+PENDULUM, DUBINS = "safety/LinearPendulum-v0", "safety/DubinsHighTurn-v0"
+SHORT = {"failure_value": -1.0, "n_steps": 64, "batch_size": 512}
 LINES = (
     Line("ppo-400k-defaults", DI, "ppo", "avoid", 400_000, EULER, {}),
-    Line("ppo-400k", DI, "ppo", "avoid", 400_000, EULER, {"failure_value": -1.0}, 0.77, 0.01),
+    Line("ppo-400k", DI, "ppo", "avoid", 400_000, EULER, SHORT, 0.77, 0.01),
     Line("ppo-1.6M-defaults", DI, "ppo", "avoid", 1_600_000, EULER, {}),
     Line("ppo-1.6M", DI, "ppo", "avoid", 1_600_000, EULER, {"failure_value": -0.7}, 0.92, 0.005),
-    Line("sac-150k-defaults", DI, "sac", "avoid", 150_000, EULER, {}),
+    Line("sac-150k-defaults", DI, "sac", "avoid", 150_000, EULER, {}, 0.83, 0.01),
     Line("sac-150k", DI, "sac", "avoid", 150_000, EULER, {"policy_kwargs": SMALL}, 0.83, 0.01),
     Line("sac-600k", DI, "sac", "avoid", 600_000, EULER, {"policy_kwargs": SMALL}, 0.94),
     Line("touch-ppo-defaults", TOUCH, "ppo", "reach-avoid", 800_000, {}, {}, 0.88, 0.01),
-    Line("rest-ppo-defaults", REST, "ppo", "reach-avoid", 800_000, {}, {}, 0.88, 0.01),
+    Line("rest-ppo-defaults", REST, "ppo", "reach-avoid", 800_000, {}, {}),
+    Line("rest-ppo", REST, "ppo", "reach-avoid", 1_600_000, {}, {"gae_lambda": 1.0}, 0.88, 0.01),
     Line("touch-sac", TOUCH, "sac", "reach-avoid", 150_000, {}, {"policy_kwargs": SMALL}, 0.88, 0.01),
     Line("rest-sac", REST, "sac", "reach-avoid", 150_000, {}, {"policy_kwargs": SMALL}, 0.88, 0.01),
-    Line("pendulum-ppo-defaults", "safety/LinearPendulum-v0", "ppo", "avoid", 800_000, {}, {}, 0.88, 0.01),
-    Line("dubins-high-ppo-defaults", "safety/DubinsHighTurn-v0", "ppo", "reach-avoid", 800_000, {}, {}, 0.80, 0.01),
+    Line("pendulum-ppo-defaults", PENDULUM, "ppo", "avoid", 800_000, {}, {}),
+    Line("pendulum-ppo", PENDULUM, "ppo", "avoid", 800_000, {}, {"failure_value": -0.5}, 0.88, 0.01),
+    Line("dubins-high-ppo-defaults", DUBINS, "ppo", "reach-avoid", 800_000, {}, {}),
+    Line("dubins-high-ppo", DUBINS, "ppo", "reach-avoid", 1_600_000, {}, {"gae_lambda": 1.0}, 0.80, 0.01),
 )
 
 
