@@ -15,7 +15,7 @@ from sekai.safety.binomial import clopper_pearson
 from sekai.safety.certificates import evaluate_certificate, threshold_for
 from sekai.safety.oracle import after_step, sampled_value
 from sekai.safety.picture import draw_certificate
-from sekai.safety.rollouts import keeps_promise
+from sekai.safety.promises import keeps_promise
 from sekai.safety.systems import DoubleIntegrator
 from sekai.safety.truth import truth_of
 
@@ -123,3 +123,9 @@ def test_the_picture_shows_both_sets_and_the_promise(tmp_path: Path) -> None:
 def test_few_rollouts_make_few_bins() -> None:
     report = evaluate_certificate(Brakes(), SYSTEM, TRUTH, rollouts=7, cells=21)
     assert len(report.calibration.values) == 7 and np.isfinite(report.calibration.values).all()
+
+
+def test_a_promise_against_a_disturbance_is_not_measured_without_it() -> None:
+    system = DoubleIntegrator(force_bound=0.25)
+    with pytest.raises(ValueError, match="has a disturbance, against which a certificate has to hold at its worst"):
+        evaluate_certificate(Brakes(), system, TRUTH, rollouts=10)

@@ -309,3 +309,19 @@ def test_closing_what_normalises_closes_what_is_inside() -> None:
     env.close = lambda: closed.append(True)  # type: ignore[method-assign]
     TensorVecNormalize(env).close()
     assert closed == [True]
+
+
+@pytest.mark.parametrize("cls", [SafetyPPO, SafetySAC])
+def test_a_margin_that_is_no_number_is_found_before_it_is_learned_from(cls: Any) -> None:
+    class Broken(Walks):
+        def step_tensor(self, actions: Any) -> TensorStep:
+            step = super().step_tensor(actions)
+            return step._replace(reward_g=torch.where(torch.arange(3) == 1, torch.nan, step.reward_g))
+
+    ppo = cls is SafetyPPO
+    options = {"n_steps": 8, "batch_size": 24} if ppo else {"learning_starts": 6, "batch_size": 64}
+    message = (
+        "The margin g of sub-env 1 in step 0 of the rollout is nan" if ppo else "margins of the batch are not finite"
+    )
+    with pytest.raises(ValueError, match=message):
+        cls("MlpPolicy", Broken(), seed=0, device="cpu", **options).learn(48)

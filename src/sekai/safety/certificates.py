@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sekai.safety.binomial import Interval, clopper_pearson
 from sekai.safety.oracle import Grid, SetComparison, compare_sets
-from sekai.safety.rollouts import Certified, keeps_promise
+from sekai.safety.promises import Certified, keeps_promise
 from sekai.safety.systems.base import System
 
 Floats = NDArray[np.float64]
@@ -112,7 +112,15 @@ def evaluate_certificate(
         rollouts, steps: how many, and how long.
         confidence: of the bounds.
         seed: of the states that rollouts start in.
+
+    Raises:
+        ValueError: the system has a disturbance; rollouts without it would understate how often the promise is broken.
     """
+    if system.disturbance is not None:
+        raise ValueError(
+            f"{system} has a disturbance, against which a certificate has to hold at its worst, and rollouts here know "
+            "none: evaluate a system without one."
+        )
     grid = Grid.around(system, cells, margin=0.1)
     exact = np.asarray(truth(grid.states), np.float64)
     learned = np.asarray(learner.predict_value(np.asarray(system.observe(grid.states), np.float32)), np.float64)

@@ -106,7 +106,13 @@ class SacSafety(OffPolicySafety, SAC):  # type: ignore[misc]  # SB3 is an extra,
         actor_loss.backward()
         self.actor.optimizer.step()
         self._follow()
-        return float(alpha), critic_loss.item(), actor_loss.item()
+        losses = float(alpha), critic_loss.item(), actor_loss.item()
+        if not np.isfinite(losses).all():
+            bad = (~torch.isfinite(batch.g[:, 0])).sum().item()
+            raise ValueError(
+                f"The losses of the critics and the actor are {losses[1:]}; {bad} margins of the batch are not finite."
+            )
+        return losses
 
     def _alpha(self, log_prob: Tensor) -> Tensor:
         """The entropy coefficient within its bounds, after a step of its optimiser."""

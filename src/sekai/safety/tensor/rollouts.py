@@ -125,7 +125,13 @@ class TensorSafetyRolloutBuffer(BaseBuffer):  # type: ignore[misc]  # SB3 is an 
         Args:
             last_values: of the observations after the last row, `(N,)`.
             dones: not looked at; the rows say where the episodes ended.
+
+        Raises:
+            ValueError: a margin that is not finite; found here, once a rollout, since a look waits for the device.
         """
+        if not bool(torch.isfinite(self.g).all()):
+            t, slot = (int(place) for place in (~torch.isfinite(self.g)).nonzero()[0])
+            raise ValueError(f"The margin g of sub-env {slot} in step {t} of the rollout is {float(self.g[t, slot])}.")
         last = self.buffer_size - 1
         self._next_values[last] = torch.where(self.trace[last], last_values.flatten(), self._next_values[last])
         self._returns = safety_returns(
