@@ -293,7 +293,7 @@ def test_falls_of_unknown_tasks_survive_another_number_of_slots(tmp_path: Any) -
     wanted = rollout(model).failure_value
     model.save(tmp_path / "model")
     loaded: Any = SafetyPPO.load(tmp_path / "model", env=Walk(5, declares=False))
-    assert loaded._failure_value_now() == wanted
+    assert loaded._floor.value(loaded.gamma).value == pytest.approx(wanted)
     loaded.learn(40)
     assert loaded.rollout_buffer.failure_value == pytest.approx(wanted)  # no fall is longer than a whole episode
 
@@ -307,7 +307,8 @@ def test_a_new_episode_continues_no_fall() -> None:
     floor.see(torch.tensor([0.5]), no, no)
     floor.see(torch.tensor([-0.5]), yes, yes)
     found: Any = floor.value(0.9)
-    assert (found.steps, found.g_max) == (2.0, 0.5)
+    # two steps from 0.5, and not four from 3: (.9^-2 - 1) * .5 = .117284
+    assert found.value == pytest.approx(-0.117284, abs=1e-6)
 
 
 def test_a_loaded_learner_looks_at_its_new_environment(tmp_path: Any) -> None:

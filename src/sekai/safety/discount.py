@@ -32,23 +32,12 @@ class FailureValue(NamedTuple):
 
     Attributes:
         value: what a failed step is worth at most, below 0.
-        risk: the probability of failing that V(s) >= 0 still allows, about `g_max / (g_max - value)`.
-        gamma: discount of a step that it holds for.
-        steps: from a doomed state to failure at most.
-        g_max: the largest margin on the way.
+        risk: the probability of failing that V(s) >= 0 still allows, about `g_max / (g_max - value)`; None where no
+            largest margin is known.
     """
 
     value: float
-    risk: float
-    gamma: float
-    steps: float
-    g_max: float
-
-    def __str__(self) -> str:
-        return (
-            f"failure value {self.value:.3g} (gamma {self.gamma:.6g}, failure within {self.steps:.4g} steps, margins "
-            f"up to {self.g_max:.3g}); V >= 0 allows a risk of about {self.risk:.2g}"
-        )
+    risk: float | None
 
 
 def gamma_of(horizon_s: float, dt: float) -> float:
@@ -78,7 +67,7 @@ def failure_value(gamma: float, *, steps: float, g_max: float) -> FailureValue:
     if steps < 1 or not g_max > 0.0:
         raise ValueError(f"steps is {steps} and g_max {g_max}; expected at least one step and a margin above 0.")
     value = -max((gamma**-steps - 1.0) * g_max, 1e-6)  # below 0 also for gamma 1, where any number is
-    return FailureValue(value, g_max / (g_max - value), gamma, steps, g_max)
+    return FailureValue(value, g_max / (g_max - value))
 
 
 @dataclass(frozen=True)

@@ -56,15 +56,18 @@ class FailureFloor:
             self._fall = self._fall or _Falls(g)
             self._fall.see(g, terminated, ended)
 
-    def value(self, gamma: float) -> FailureValue | float | None:
+    def value(self, gamma: float) -> FailureValue | None:
         """The failure value for a discount; None for the margin itself, and while no failure has been seen."""
-        if self._given != "auto":
-            return None if self._given is None else float(self._given)
+        if self._given is None:
+            return None
         steps, g_max = self._steps, self._g_max
         if self._fall is not None:
             seen_steps, seen_top = self._fall.read()
             steps = seen_steps if steps is None else steps
             g_max = seen_top if g_max is None else g_max
+        if self._given != "auto":
+            value = float(self._given)
+            return FailureValue(value, None if g_max is None else g_max / (g_max - value))
         if not steps or g_max is None or g_max <= 0:
             return None
         return failure_value(gamma, steps=steps, g_max=g_max)

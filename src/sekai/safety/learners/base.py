@@ -17,7 +17,7 @@ from sekai.compat import to_sb3
 from sekai.safety.arrays import Tensor
 from sekai.safety.backups import Mode, check_terminal_type
 from sekai.safety.contract import declared, require_margins
-from sekai.safety.discount import DEFAULT_HORIZON_S, Annealing, FailureValue, gamma_of
+from sekai.safety.discount import DEFAULT_HORIZON_S, Annealing, gamma_of
 from sekai.safety.floors import FailureFloor
 from sekai.safety.steps import ArrayStepper, MarginStep, Stepper
 from sekai.safety.tensor.env import as_numpy, is_tensor_env
@@ -178,9 +178,20 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
             return float(gamma)
         return gamma_of(DEFAULT_HORIZON_S[self.mode] if self._horizon_s is None else self._horizon_s, self.dt)
 
-    def _failure_value_now(self) -> float | None:
+    def _logged_failure_value(self) -> float | None:
+        """The failure value for the discount of now, which is logged with the risk that it leaves."""
         found = self._floor.value(self.gamma)
-        return found.value if isinstance(found, FailureValue) else found
+        self.logger.record("safety/gamma", self.gamma)
+        if found is None:
+            return None
+        self.logger.record("safety/failure_value", found.value)
+        if found.risk is not None:
+            self.logger.record("safety/risk", found.risk)
+        return found.value
+
+    def _log(self, numbers: dict[str, float]) -> None:
+        for name, number in numbers.items():
+            self.logger.record(f"safety/{name}", number)
 
     def _see(self, step: MarginStep) -> None:
         self._floor.see(step.g, step.terminated, step.terminated | step.timeouts)

@@ -45,6 +45,7 @@ class DqnSafety(OffPolicySafety, DQN):  # type: ignore[misc]  # SB3 is an extra,
             torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.max_grad_norm)
             self.policy.optimizer.step()
         self._n_updates += gradient_steps
+        self._end_training()
         self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
         self.logger.record("train/loss", np.mean(losses))
 

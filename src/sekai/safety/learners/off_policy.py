@@ -13,6 +13,7 @@ from stable_baselines3.common.utils import should_collect_more_steps
 
 from sekai.safety.arrays import Tensor
 from sekai.safety.backups import backup_ends, target
+from sekai.safety.diagnostics import active_branches, value_shares
 from sekai.safety.learners.base import SafetyLearner
 from sekai.safety.steps import MarginStep, Stepper
 from sekai.safety.tensor.env import is_tensor_env
@@ -147,6 +148,7 @@ class OffPolicySafety(SafetyLearner):
 
     def _targets(self, batch: SafetyBatch, v_next: Tensor) -> Tensor:
         """What Q of the batch is regressed on."""
+        self._backed_up = batch, v_next
         return target(
             self.mode,
             batch.g,
@@ -166,4 +168,10 @@ class OffPolicySafety(SafetyLearner):
             ended, self._unread = self._unread, None
             self._count_episodes(ended)
         self.gamma = self._gamma_now()
-        self._failure_now = self._failure_value_now()
+        self._failure_now = self._logged_failure_value()
+
+    def _end_training(self) -> None:
+        """Log what the last batch shows of the certificate."""
+        batch, v_next = self._backed_up
+        self._log({**value_shares(batch.g, v_next), **active_branches(batch.g, v_next, batch.not_done, batch.l)})
+        del self._backed_up

@@ -49,6 +49,7 @@ class OnPolicySafety(SafetyLearner):
             last_values = self.policy.predict_values(self._tensors(self._last_obs))
         self._end_rollout(rollout_buffer)
         rollout_buffer.compute_returns_and_advantage(last_values)
+        self._log(rollout_buffer.diagnostics())
         callback.update_locals(locals())
         callback.on_rollout_end()
         return True
@@ -102,18 +103,7 @@ class OnPolicySafety(SafetyLearner):
         rollout_buffer.terminal_type = self.terminal_type
 
     def _end_rollout(self, rollout_buffer: TensorSafetyRolloutBuffer) -> None:
-        rollout_buffer.failure_value = self._failure_value_now()
-        self._log_rollout(rollout_buffer)
-
-    def _log_rollout(self, rollout_buffer: TensorSafetyRolloutBuffer) -> None:
-        """What shows early that a certificate is going wrong."""
-        values, g = rollout_buffer.values, rollout_buffer.g.cpu().numpy()
-        self.logger.record("safety/share_certified", float(np.mean(values >= 0)))
-        self.logger.record("safety/share_outside_g", float(np.mean((values < g.min()) | (values > g.max()))))
-        self.logger.record("safety/g_mean", float(g.mean()))
-        self.logger.record("safety/gamma", self.gamma)
-        if rollout_buffer.failure_value is not None:
-            self.logger.record("safety/failure_value", rollout_buffer.failure_value)
+        rollout_buffer.failure_value = self._logged_failure_value()
 
     def predict_value(self, observations: Any) -> np.ndarray[Any, Any]:
         """See `SafetyLearner.predict_value`: that of the value network."""

@@ -81,6 +81,7 @@ class SacSafety(OffPolicySafety, SAC):  # type: ignore[misc]  # SB3 is an extra,
             self._initialise_critics()
         losses = np.array([self._update(self._drawn(batch_size)) for _ in range(gradient_steps)])
         self._n_updates += gradient_steps
+        self._end_training()
         self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
         for name, mean in zip(("ent_coef", "critic_loss", "actor_loss"), losses.mean(axis=0), strict=True):
             self.logger.record(f"train/{name}", mean)

@@ -20,6 +20,7 @@ from stable_baselines3.common.type_aliases import RolloutBufferSamples
 
 from sekai.safety.arrays import Tensor
 from sekai.safety.backups import AVOID, REACH_AVOID, Mode
+from sekai.safety.diagnostics import active_branches, value_shares
 from sekai.safety.returns import safety_returns
 from sekai.safety.tensor.columns import dtype_of, flat_rows, new_columns, put_row
 
@@ -150,6 +151,18 @@ class TensorSafetyRolloutBuffer(BaseBuffer):  # type: ignore[misc]  # SB3 is an 
 
     def _target(self) -> Tensor | None:
         return None
+
+    def diagnostics(self) -> dict[str, float]:
+        """What shows early that a certificate is going wrong, read from the device; see `sekai.safety.diagnostics`.
+
+        `value_at_start` is the mean value of first states; left out where no episode began after the first row.
+        """
+        found = value_shares(self.g, self._values)
+        found.update(active_branches(self.g, self._next_values, self.not_done, self._target()))
+        starts = self._values[1:][~self.trace[:-1]]
+        if len(starts):
+            found["value_at_start"] = float(starts.mean())
+        return found
 
     @property
     def values(self) -> np.ndarray[Any, Any]:
