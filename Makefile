@@ -25,7 +25,8 @@ demo: $(VENV)/.installed-demo
 	@$(BIN)/sekai demo
 	@echo "==> a safety policy, and its safe set against the exact one (half a minute)"
 	@rm -rf demo-safety
-	@$(BIN)/sekai train safety/DoubleIntegrator-v0 --out demo-safety --steps 400000
+	@$(BIN)/sekai train safety/DoubleIntegrator-v0 --out demo-safety --steps 400000 \
+	  --option failure_value=-1.0 --option n_steps=64 --option batch_size=512
 
 test: $(VENV)/.installed-all
 	@echo "==> tests, executed docs, wheel"
