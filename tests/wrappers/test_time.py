@@ -252,3 +252,44 @@ def test_the_steps_of_every_slot_are_state() -> None:
     assert made[1].step([0, 0]).observations[:, 3].tolist() == [0.5, 0.5]
     with pytest.raises(ValueError, match="shape"):
         made[1].load_state_dict({"steps": np.zeros(3, int)})
+
+
+def test_a_time_limit_steps_as_its_hooks_say_whatever_the_environment_returns() -> None:
+    class Hooks(sekai.TimeLimit):
+        """The same, through the hooks: another class than TimeLimit itself."""
+
+    class Returns(gymnasium.Env[Any, Any]):
+        observation_space = gymnasium.spaces.Discrete(9)
+        action_space = gymnasium.spaces.Discrete(9)
+
+        def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+            return 0, {}
+
+        def step(self, action: Any) -> Any:
+            return results[action]
+
+    results: list[Any] = [
+        (1, 1.0, False, False, {}),
+        (2, 2, np.True_, np.False_, {"a": 1, "elapsed_steps": 99}),
+        (3, np.float32(3), 0, 1, {}),
+        sekai.StepResult(4, 4.0, False, True, {"b": 2}),
+        [5, 5.0, False, False, {}],
+        (6, 6.0, False, False),
+        (7, 7.0, False, False, None),
+    ]
+    for action in range(len(results)):
+        outcomes = []
+        for cls in (sekai.TimeLimit, Hooks):
+            env = cls(Returns(), 3)
+            env.reset()
+            outcome: list[Any] = []
+            for _ in range(3):
+                try:
+                    result = env.step(action)
+                    outcome.append((type(result), *map(repr, result)))
+                except TypeError as error:
+                    outcome.append(str(error).partition(">")[2])
+            outcomes.append((outcome, env.elapsed_steps))
+        assert outcomes[0] == outcomes[1]
+    with pytest.raises(sekai.ResetRequired, match="has not been reset"):
+        sekai.TimeLimit(Returns(), 3).step(0)
