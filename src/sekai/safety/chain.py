@@ -50,6 +50,16 @@ TRANSFORMING = frozenset(
     }
 )
 
+#: classes whose observations are scaled by statistics that they keep themselves
+NORMALIZING = frozenset(
+    {
+        "NormalizeObservation",  # sekai's and gymnasium's
+        "VecNormalizeObservation",
+        "TensorVecNormalize",
+        "VecNormalize",  # where it normalises observations
+    }
+)
+
 
 class Layer(NamedTuple):
     """One layer.
@@ -71,6 +81,19 @@ class Layer(NamedTuple):
         if found == {"VecNormalize"} and self.held is not None:
             return bool(self.held.norm_reward)
         return bool(found)
+
+    @property
+    def normalizes(self) -> bool:
+        """Whether it scales observations by statistics of its own."""
+        found = self.bases & NORMALIZING
+        if found == {"VecNormalize"} and self.held is not None:
+            return bool(self.held.norm_obs)
+        return bool(found)
+
+    @property
+    def moves(self) -> bool:
+        """Whether its statistics may go on; of a layer that is not in this process nothing else is known."""
+        return bool(getattr(self.held, "update_running_mean", True))
 
     @property
     def makes(self) -> bool:
@@ -116,6 +139,11 @@ def changed_margins(env: Any) -> tuple[int | None, str] | None:
         if far and slot is not None and wrong[slot]:
             return slot, "a reward wrapper" if found is None else found.name
     return None
+
+
+def normalizing_layer(env: Any) -> Layer | None:
+    """The outermost layer that scales observations by statistics of its own."""
+    return next((layer for _, layers in chains(env) for layer in layers if layer.normalizes), None)
 
 
 def declared(env: Any, name: str) -> list[tuple[int | None, Any]]:

@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium
 
 from sekai.safety.backups import REACH_AVOID, check_mode
-from sekai.safety.chain import changed_margins, declared
+from sekai.safety.chain import changed_margins, declared, normalizing_layer
 from sekai.spaces.boxes import boxes_of
 
 
@@ -40,6 +40,39 @@ def require_margins(env: Any, mode: str, *, learner: str = "A safety learner") -
                     f"{learner} is a reach-avoid learner, and {_whose(slot)} declares provides_l = False: it has no "
                     "target margin l. Give it one (MarginWrapper: l=...), or use the avoid learner."
                 )
+
+
+def require_own_statistics(env: Any, *, normalizes: bool, replays: bool, learner: str = "A safety learner") -> None:
+    """Refuse observations that are normalised where the statistics cannot be trusted afterwards.
+
+    Args:
+        env: as for `require_margins`.
+        normalizes: whether the learner has `normalize_observations=True`.
+        replays: whether the learner stores observations and learns from them later.
+        learner: whom the message speaks of.
+
+    Raises:
+        ValueError: observations would be normalised twice; or by a `TensorVecNormalize`, whose statistics no saved
+            model would have; or stored as they were normalised at the time. Stable-Baselines3's `VecNormalize` gives
+            raw ones to be stored, and a layer that is known to stand still always scales alike.
+    """
+    layer = normalizing_layer(env)
+    if layer is None:
+        return
+    if normalizes:
+        problem = f"normalize_observations is True, and {layer.name} normalises its observations as well."
+        fix = "Leave one of them out."
+    elif "TensorVecNormalize" in layer.bases:
+        problem = f"the statistics of {layer.name} would not be in the saved model."
+        fix = "Take the environment inside, and give the learner normalize_observations=True."
+    elif replays and layer.moves and "VecNormalize" not in layer.bases:
+        problem = (
+            f"observations would be replayed as {layer.name} normalised them, by statistics that have moved since."
+        )
+        fix = "Leave it out, and give the learner normalize_observations=True."
+    else:
+        return
+    raise ValueError(f"{learner} cannot use this environment: {problem} {fix}")
 
 
 def reward_problems(env: Any) -> list[tuple[str, str]]:

@@ -19,6 +19,9 @@ from sekai.safety.backups import Mode, check_terminal_type
 from sekai.safety.contract import declared, require_margins
 from sekai.safety.discount import DEFAULT_HORIZON_S, Annealing, gamma_of
 from sekai.safety.floors import FailureFloor
+from sekai.safety.learners.normalizing import normalize_inside
+from sekai.safety.learners.options import require_known
+from sekai.safety.refusals import require_own_statistics
 from sekai.safety.steps import ArrayStepper, MarginStep, Stepper
 from sekai.safety.tensor.env import as_numpy, is_tensor_env
 from sekai.safety.tensor.stepper import TensorStepper, copied
@@ -41,14 +44,21 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
         failure_value: what a failed step is worth at most, see `FailureFloor`.
         terminal_type: what the last state of an episode is worth in reach-avoid: `"all"` min(l, g), `"g"` its g.
         bootstrap_on_timeout: whether a timeout is backed up from its last observation; by default it ends the backup.
+        normalize_observations: whether the policy normalises what it observes, by running statistics that are saved
+            with it; see `sekai.safety.learners.normalizing`. The learner is given raw observations, everywhere.
         sb3: further arguments of the SB3 class.
+
+    Raises:
+        TypeError: an argument that neither this class nor the SB3 class knows.
 
     Attributes:
         mode: `"avoid"` or `"reach-avoid"`.
+        replays: whether it learns from rows that were stored long ago.
         dt: seconds of a step, as the environment declares it.
     """
 
     mode: ClassVar[Mode]
+    replays: ClassVar[bool] = False
     dt: float = DEFAULT_DT
     _last_obs: Any
 
@@ -62,16 +72,21 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
         failure_value: Any = "auto",
         terminal_type: str = "all",
         bootstrap_on_timeout: bool = False,
+        normalize_observations: bool = False,
         **sb3: Any,
     ) -> None:
+        require_known(type(self), sb3)
         if gamma is not None and horizon_s is not None:
             raise ValueError(f"gamma is {gamma} and horizon_s {horizon_s}; give one of them.")
         if not (gamma is None or isinstance(gamma, Annealing) or 0.0 < gamma <= 1.0):
             raise ValueError(f"gamma is {gamma}; expected a number above 0, at most 1, or an Annealing.")
+        if not isinstance(normalize_observations, bool):
+            raise TypeError(f"normalize_observations is {normalize_observations!r}; expected True or False.")
         self.trained_mode: str = self.mode
         self.terminal_type = check_terminal_type(terminal_type)
         self.bootstrap_on_timeout = bool(bootstrap_on_timeout)
         self.failure_value = failure_value
+        self.normalize_observations = normalize_observations
         self._horizon_s, self._given_gamma = horizon_s, gamma
         FailureFloor(failure_value, self.mode)  # refuse it before anything is built
         super().__init__(policy, env, gamma=0.99, **{**self._sb3_options(_num_envs(env), sb3), **sb3})
@@ -81,6 +96,11 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
     def _sb3_options(self, num_envs: int, given: dict[str, Any]) -> dict[str, Any]:
         """Arguments of the SB3 class where the user gives none."""
         return {}
+
+    def _setup_model(self) -> None:
+        super()._setup_model()
+        if self.normalize_observations:
+            normalize_inside(self.policy)
 
     # ---- the environment -----------------------------------------------------------------------
 
@@ -94,17 +114,23 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
         """Go on with another environment of the same spaces.
 
         Raises:
-            ValueError: its margins would not arrive as they are, see `sekai.safety.contract.require_margins`.
+            ValueError: its margins would not arrive as they are, or not its observations, see
+                `sekai.safety.refusals`.
         """
-        require_margins(env, self.mode, learner=type(self).__name__)
+        self._require(env)
         super().set_env(env, force_reset)
         self._take_env()
 
     def _take_env(self) -> None:
         """Look at a new environment before anything is learned from it."""
-        require_margins(self.env, self.mode, learner=type(self).__name__)
+        self._require(self.env)
         self._floor = FailureFloor(self.failure_value, self.mode)
         self._look_up()
+
+    def _require(self, env: Any) -> None:
+        name = type(self).__name__
+        require_margins(env, self.mode, learner=name)
+        require_own_statistics(env, normalizes=self.normalize_observations, replays=self.replays, learner=name)
 
     def _look_up(self) -> None:
         """Ask what the environment declares, once: each question may go to other processes."""
@@ -155,6 +181,13 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
         if isinstance(observations, dict):
             return {key: self._tensors(part) for key, part in observations.items()}
         return torch.as_tensor(observations, device=self.device)
+
+    def _taken_in(self, observations: Any) -> Any:
+        """Observations to act on, on the device; the statistics of the policy go on with them."""
+        rows = self._tensors(observations)
+        if self.normalize_observations:
+            self.policy.normalizer.update(rows)
+        return rows
 
     def _action_bounds(self) -> tuple[Tensor, Tensor]:
         space = self.action_space
@@ -226,6 +259,7 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
             )
         learner = super().load(path, *args, **kwargs)
         if learner.env is not None:
+            learner._require(learner.env)  # the options are known only now
             learner._look_up()  # it may be another than the one of the file
         return learner
 
@@ -235,7 +269,8 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
         """V of observations, `(...)` for `(..., *observation_shape)`; V >= 0 is what is called safe.
 
         It leaves out the margin of the observed state itself, see `sekai.safety.backups`. Observations are those that
-        the learner sees: normalised, where a layer of the environment normalises them.
+        the environment hands out: raw with `normalize_observations=True`, and normalised where one of its layers does
+        it.
         """
         raise NotImplementedError
 

@@ -30,6 +30,7 @@ REPLAYS = {buffer.mode: buffer for buffer in (TensorSafetyReplayBuffer, TensorRe
 class OffPolicySafety(SafetyLearner):
     """Collecting of an off-policy safety learner; stands before the SB3 class among the bases."""
 
+    replays = True
     replay_buffer: TensorReplayBuffer
     _last_original_obs: Any
     _unread: Tensor | None = None  # episodes that have ended since it was last read from the device
@@ -89,12 +90,13 @@ class OffPolicySafety(SafetyLearner):
         learning_starts: int,
     ) -> MarginStep | None:
         """One step, stored; None where the callback ended the training."""
+        observations = self._taken_in(self._last_obs)
         with torch.no_grad():
             uniform = not (self.use_sde and self.use_sde_at_warmup)
             if self.num_timesteps < learning_starts and uniform:
                 actions = self._random_actions(env.num_envs)
             else:
-                actions = self._explore(self._tensors(self._last_obs))
+                actions = self._explore(observations)
         before, step = self._last_obs, stepper.step(self._executed(actions))
         self._last_obs = step.observations
         self.num_timesteps += env.num_envs

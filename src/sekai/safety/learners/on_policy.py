@@ -61,7 +61,7 @@ class OnPolicySafety(SafetyLearner):
         if self.use_sde and self.sde_sample_freq > 0 and n % self.sde_sample_freq == 0:
             self.policy.reset_noise(env.num_envs)
         with torch.no_grad():
-            actions, values, log_probs = self.policy(self._tensors(self._last_obs))
+            actions, values, log_probs = self.policy(self._taken_in(self._last_obs))
         before, step = self._last_obs, stepper.step(self._executed(actions))
         self._last_obs = step.observations
         self.num_timesteps += env.num_envs

@@ -9,12 +9,14 @@ from gymnasium import spaces
 
 from sekai.safety.arrays import Tensor
 from sekai.safety.tensor.env import TensorStep, TensorVecEnv
-
-EPSILON = 1e-8
+from sekai.safety.tensor.statistics import RunningMoments
 
 
 class TensorVecNormalize(TensorVecEnv):
     """A `TensorVecEnv` whose observations are normalised with running statistics.
+
+    It is for learners of others. Those of sekai refuse it, since their saved models would be without its statistics:
+    they have `normalize_observations=True`.
 
     Args:
         env: with a `Box` of floats as observation space.
@@ -37,9 +39,7 @@ class TensorVecNormalize(TensorVecEnv):
         self.provides_l = env.provides_l
         box = spaces.Box(-clip, clip, space.shape)
         super().__init__(env.num_envs, box, env.action_space, device=env.device)
-        self._mean = torch.zeros(space.shape, dtype=torch.float64, device=self.device)
-        self._squares = torch.zeros_like(self._mean)
-        self._count = torch.zeros((), dtype=torch.float64, device=self.device)
+        self._statistics = RunningMoments(space.shape, clip=clip, device=self.device)
 
     def __getattr__(self, name: str) -> Any:
         if name == "env":  # not there yet
@@ -58,23 +58,17 @@ class TensorVecNormalize(TensorVecEnv):
 
     def normalize(self, observations: Tensor) -> Tensor:
         """Observations `(..., D)` as a learner sees them; the statistics stay as they are."""
-        deviation = torch.sqrt(self._squares / torch.clamp(self._count, min=1.0) + EPSILON)
-        return torch.clamp(((observations - self._mean) / deviation).float(), -self.clip, self.clip)
+        normalised: Tensor = self._statistics(observations)
+        return normalised
 
     def _seen(self, observations: Tensor) -> Tensor:
         if self.training:
-            rows = observations.double()
-            # Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979
-            count, mean = len(rows), rows.mean(dim=0)
-            delta, total = mean - self._mean, self._count + count
-            self._squares += ((rows - mean) ** 2).sum(dim=0) + delta**2 * self._count * count / total
-            self._mean += delta * count / total
-            self._count = total
+            self._statistics.update(observations)
         return self.normalize(observations)
 
     def state_dict(self) -> dict[str, Tensor]:
         """The statistics."""
-        return {"mean": self._mean.clone(), "squares": self._squares.clone(), "count": self._count.clone()}
+        return {name: buffer.clone() for name, buffer in self._statistics.state_dict().items()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Take over what `state_dict` gave.
@@ -87,7 +81,7 @@ class TensorVecNormalize(TensorVecEnv):
             given = {key: tuple(value.shape) for key, value in state.items()}
             wanted = {key: tuple(value.shape) for key, value in own.items()}
             raise ValueError(f"The state has {given}; expected {wanted}.")
-        self._mean, self._squares, self._count = (state[key].to(self.device).clone() for key in own)
+        self._statistics.load_state_dict(state)
 
     def close(self) -> None:
         """Close the environment inside."""
