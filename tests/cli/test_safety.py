@@ -39,6 +39,10 @@ def test_a_run_leaves_its_configuration_log_model_numbers_and_picture(
     [
         (["train", "CartPole-v1", "--out", "x"], "CartPole-v1 is no safety task with a known system"),
         ([*RUN, "--out", "x", "--option", "n_steps"], "'n_steps' is no NAME=VALUE, such as failure_value=-0.5."),
+        (
+            [*RUN, "--out", "x", "--option", "n_epoch=2"],
+            "takes no option 'n_epoch'. Did you mean 'n_epochs'? It takes: ",
+        ),
         ([*RUN, "--out", "x", "--mode", "reach-avoid"], "declares provides_l = False"),
         (["certify", "nowhere"], "nowhere holds no run"),
     ],

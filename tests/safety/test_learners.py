@@ -259,6 +259,26 @@ def test_unknown_learners_are_refused_with_those_there_are() -> None:
         resolve_learner("avoid", "td3")
 
 
+def test_a_misspelt_option_is_refused_with_the_closest_and_all_there_are() -> None:
+    with pytest.raises(
+        TypeError, match="SafetyPPO takes no option 'learning_rat'. Did you mean 'learning_rate'"
+    ) as told:
+        ppo(Walk(), learning_rat=0.1)
+    names = str(told.value).partition(" It takes: ")[2].rstrip(".").split(", ")
+    assert {"failure_value", "normalize_observations", "n_steps", "clip_range"} <= set(names)
+    assert not {"policy", "env", "self", "_init_setup_model", "buffer_size", "monitor_wrapper"} & set(names)
+    with pytest.raises(TypeError, match="SafetySAC takes no option 'zzz'. It takes: action_noise, actor_aggregator, "):
+        SafetySAC("MlpPolicy", Walk(box=True), zzz=1)
+
+    class Mine(SafetyPPO):
+        def __init__(self, *args: Any, extra: int = 0, **options: Any) -> None:
+            super().__init__(*args, **options)
+
+    assert ppo(Walk(), Mine, extra=1).n_steps == 8
+    with pytest.raises(TypeError, match="Mine takes no option 'extr'. Did you mean 'extra'"):
+        ppo(Walk(), Mine, extr=1)
+
+
 def test_vector_environments_of_sekai_are_taken_as_they_are() -> None:
     vec = sekai.make_vec("safety/DoubleIntegrator-v0", 4)
     model = SafetyPPO("MlpPolicy", vec, n_steps=16, batch_size=64, **small())
