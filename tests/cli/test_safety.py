@@ -21,7 +21,7 @@ def test_a_run_leaves_its_configuration_log_model_numbers_and_picture(
     folder = tmp_path / "run"
     assert main([*RUN, "--steps", "256", "--out", str(folder), "--task-option", "integrator=euler"]) == 0
     names = {path.name for path in folder.iterdir()}
-    assert names == {"config.json", "progress.jsonl", "model.zip", "state.npz", "certificate.json", "certificate.png"}
+    assert names == {"config.json", "progress.jsonl", "model.zip", "certificate.json", "certificate.png"}
     config = json.loads((folder / "config.json").read_text())
     assert config["task_options"] == {"integrator": "euler"} and config["learner_options"]["n_steps"] == 16
     numbers = json.loads((folder / "certificate.json").read_text())

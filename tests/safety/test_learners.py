@@ -261,13 +261,15 @@ def test_unknown_learners_are_refused_with_those_there_are() -> None:
 
 def test_a_misspelt_option_is_refused_with_the_closest_and_all_there_are() -> None:
     with pytest.raises(
-        TypeError, match="SafetyPPO takes no option 'learning_rat'. Did you mean 'learning_rate'"
+        TypeError, match=r"SafetyPPO takes no option 'learning_rat'\. Did you mean 'learning_rate'"
     ) as told:
         ppo(Walk(), learning_rat=0.1)
     names = str(told.value).partition(" It takes: ")[2].rstrip(".").split(", ")
     assert {"failure_value", "normalize_observations", "n_steps", "clip_range"} <= set(names)
     assert not {"policy", "env", "self", "_init_setup_model", "buffer_size", "monitor_wrapper"} & set(names)
-    with pytest.raises(TypeError, match="SafetySAC takes no option 'zzz'. It takes: action_noise, actor_aggregator, "):
+    with pytest.raises(
+        TypeError, match=r"SafetySAC takes no option 'zzz'\. It takes: action_noise, actor_aggregator, "
+    ):
         SafetySAC("MlpPolicy", Walk(box=True), zzz=1)
 
     class Mine(SafetyPPO):
@@ -275,7 +277,7 @@ def test_a_misspelt_option_is_refused_with_the_closest_and_all_there_are() -> No
             super().__init__(*args, **options)
 
     assert ppo(Walk(), Mine, extra=1).n_steps == 8
-    with pytest.raises(TypeError, match="Mine takes no option 'extr'. Did you mean 'extra'"):
+    with pytest.raises(TypeError, match=r"Mine takes no option 'extr'\. Did you mean 'extra'"):
         ppo(Walk(), Mine, extr=1)
 
 

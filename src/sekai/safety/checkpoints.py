@@ -1,17 +1,21 @@
-"""A training run as files, from which it goes on bit for bit (on the CPU).
+"""A training run as one file, from which it goes on bit for bit (on the CPU).
 
 What is kept: the model (networks, optimisers, counters, the observations of the next decision), the replay buffer of an
 off-policy learner, the state of the environment, and the global random generators that Stable-Baselines3 draws from.
 
-    model.zip    the learner, as its own `save` writes it
-    state.npz    generators and environment, plain arrays
-    replay.pt    tensors of the replay buffer, where there is one
+    model.zip         the learner, as its own `save` writes it and its `load` reads it, and in the same archive
+      state.npz       generators and environment, plain arrays
+      replay.pt       tensors of the replay buffer, where there is one
+
+One file, since it takes the place of an older one in one step: whenever a run is killed, all of a checkpoint is there.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import random
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +35,17 @@ def save_checkpoint(learner: SafetyLearner, folder: Path) -> None:
         folder: is made where it is missing.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    fresh = {name: folder / f"new-{name}" for name in (MODEL, STATE, REPLAY)}
-    learner.save(fresh[MODEL])
+    fresh = folder / f"new-{MODEL}"
+    learner.save(fresh)
     arrays = {f"env.{key}": value for key, value in learner.env.get_state().items()}
-    np.savez(fresh[STATE], **arrays, **_generators())
     buffer = getattr(learner, "replay_buffer", None)
-    if buffer is not None:
-        torch.save(buffer.state_dict(), fresh[REPLAY])
-    for name, path in fresh.items():
-        if path.exists():
-            os.replace(path, folder / name)
+    with zipfile.ZipFile(fresh, "a") as archive:
+        with archive.open(STATE, "w", force_zip64=True) as entry:
+            np.savez(entry, **arrays, **_generators())
+        if buffer is not None:
+            with archive.open(REPLAY, "w", force_zip64=True) as entry:
+                torch.save(buffer.state_dict(), entry)
+    os.replace(fresh, folder / MODEL)
 
 
 def load_checkpoint(cls: type[SafetyLearner], folder: Path, env: Any) -> SafetyLearner:
@@ -53,14 +58,20 @@ def load_checkpoint(cls: type[SafetyLearner], folder: Path, env: Any) -> SafetyL
 
     Raises:
         FileNotFoundError: there is none.
-        ValueError: of another learner, or another environment.
+        ValueError: of another learner, or another environment, or a model that was saved alone.
     """
-    learner: SafetyLearner = cls.load(folder / MODEL, env=env, device="cpu", force_reset=False)
-    with np.load(folder / STATE, allow_pickle=False) as arrays:
-        env.set_state({key.removeprefix("env."): arrays[key] for key in arrays.files if key.startswith("env.")})
-        if (folder / REPLAY).exists():
-            learner.replay_buffer.load_state_dict(torch.load(folder / REPLAY, weights_only=True))
-        _restore_generators(arrays)
+    path = folder / MODEL
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+        if STATE not in names:
+            raise ValueError(f"{path} is a model without the state of its run ({STATE}); `sekai train` writes both.")
+        learner: SafetyLearner = cls.load(path, env=env, device="cpu", force_reset=False)
+        with np.load(io.BytesIO(archive.read(STATE)), allow_pickle=False) as arrays:
+            env.set_state({key.removeprefix("env."): arrays[key] for key in arrays.files if key.startswith("env.")})
+            if REPLAY in names:
+                replay = torch.load(io.BytesIO(archive.read(REPLAY)), weights_only=True)
+                learner.replay_buffer.load_state_dict(replay)
+            _restore_generators(arrays)
     return learner
 
 

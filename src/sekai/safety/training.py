@@ -1,13 +1,14 @@
 """`train`: one safety run on a task, in a folder from which it can go on.
 
 config.json        what was asked for
-progress.jsonl     the log, one line for each time it is written
-model.zip, ...     the newest checkpoint, see `sekai.safety.checkpoints`
+progress.jsonl     the log, one line for each time it is written; a run that goes on cuts off those after its checkpoint
+model.zip          the newest checkpoint, see `sekai.safety.checkpoints`
 """
 
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from copy import deepcopy
@@ -92,7 +93,8 @@ def train(
         learner: Any = load_checkpoint(cls, folder, env)
     else:
         learner = cls("MlpPolicy", env, seed=config.seed, device="cpu", **deepcopy(config.learner_options))
-    (folder / CONFIG).write_text(json.dumps(asdict(config), indent=2) + "\n", encoding="utf-8")
+    _keep_config(config, folder)
+    _cut(folder / PROGRESS, learner.num_timesteps)
     learner.set_logger(Logger(None, [_JsonLines(folder / PROGRESS)]))
     left = steps - learner.num_timesteps
     try:
@@ -126,6 +128,26 @@ def _require_same(config: RunConfig, folder: Path) -> None:
     if other:
         told = "; ".join(f"{key} is {new!r} and was {old!r}" for key, (old, new) in other.items())
         raise ValueError(f"{folder} holds another run: {told}. Take another folder, or the same options.")
+
+
+def _keep_config(config: RunConfig, folder: Path) -> None:
+    if not (folder / CONFIG).exists():
+        fresh = folder / f"new-{CONFIG}"
+        fresh.write_text(json.dumps(asdict(config), indent=2) + "\n", encoding="utf-8")
+        os.replace(fresh, folder / CONFIG)
+
+
+def _cut(log: Path, steps: int) -> None:
+    """Cut off the lines of after so many steps, which will be written again, and one that is not whole."""
+    if not log.exists():
+        return
+    kept = 0
+    with log.open("rb") as lines:
+        for line in lines:
+            if not line.endswith(b"\n") or json.loads(line)["step"] > steps:
+                break
+            kept += len(line)
+    os.truncate(log, kept)
 
 
 class _Kept(BaseCallback):  # type: ignore[misc]  # SB3 is an extra, and read as Any

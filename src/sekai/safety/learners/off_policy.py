@@ -33,7 +33,7 @@ class OffPolicySafety(SafetyLearner):
     replays = True
     replay_buffer: TensorReplayBuffer
     _last_original_obs: Any
-    _unread: Tensor | None = None  # episodes that have ended since it was last read from the device
+    _unread: Tensor | int | None = None  # episodes that have ended since it was last read from the device
     _log_interval: int | None = None
 
     def _sb3_options(self, num_envs: int, given: dict[str, Any]) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class OffPolicySafety(SafetyLearner):
         self._on_step()
         return step
 
-    def _count_episodes(self, ended: Tensor) -> int:
+    def _count_episodes(self, ended: Tensor | int) -> int:
         """Count episodes that have ended, and write the log where enough of them have."""
         before, count, interval = self._episode_num, int(ended), self._log_interval
         self._episode_num += count
@@ -132,8 +132,11 @@ class OffPolicySafety(SafetyLearner):
             self.dump_logs()
         return count
 
-    def _excluded_save_params(self) -> list[str]:
-        return [*super()._excluded_save_params(), "_unread"]
+    def save(self, path: Any, exclude: Any = None, include: Any = None) -> None:
+        """See `SafetyLearner.save`."""
+        if self._unread is not None:
+            self._unread = int(self._unread)
+        super().save(path, exclude, include)
 
     def _random_actions(self, num_envs: int) -> Tensor:
         """Uniform actions, boxes scaled to [-1, 1]."""
