@@ -226,20 +226,60 @@ def test_moments_are_those_of_numpy_and_nothing_is_read_from_the_device() -> Non
 CANNOT = "cannot use this environment: "
 
 
-@pytest.mark.parametrize("cls", [SafetyPPO, SafetySAC])
-def test_statistics_of_a_tensor_layer_would_not_be_saved_and_are_refused(cls: Any, tmp_path: Any) -> None:
-    def layered() -> TensorVecNormalize:
-        return TensorVecNormalize(SafetyTensorEnv(3, "DoubleIntegrator"))
+def layered(seed: int = 0) -> TensorVecNormalize:
+    env = SafetyTensorEnv(3, "DoubleIntegrator")
+    env.seed(seed)
+    return TensorVecNormalize(env, clip=3.0)
 
+
+@pytest.mark.parametrize("name", ["ppo", "sac"])
+def test_a_tensor_layer_is_the_option_and_its_statistics_are_the_policy_s(name: str, tmp_path: Any) -> None:
+    layer = layered()
+    model = learner(name, layer, normalize_observations=False).learn(90)
+    inside = SafetyTensorEnv(3, "DoubleIntegrator")
+    inside.seed(0)
+    plain = learner(name, inside, normalize_observations=True)
+    plain.policy.normalizer.statistics[0].clip.fill_(3.0)
+    plain.learn(90)
+    far = np.array([[0.3, -0.2], [50.0, 1.0]], np.float32)  # the second row is clipped
+    np.testing.assert_array_equal(model.predict_value(far), plain.predict_value(far))
+    assert layer.state_dict()["count"] == model.num_timesteps and layer.observation_space == inside.observation_space
+    np.testing.assert_array_equal(layer.reset(), layer.observations.numpy())
+    assert abs(float(layer.observations.mean())) < 3 and not np.allclose(
+        layer.reset(), layer.normalize(layer.observations).numpy()
+    )  # raw: the policy normalises
+
+    model.save(tmp_path / "model")
+    again = layered()
+    loaded = type(model).load(tmp_path / "model", env=again, device="cpu")
+    np.testing.assert_array_equal(loaded.predict_value(far), model.predict_value(far))
+    assert torch.equal(again.state_dict()["mean"], layer.state_dict()["mean"])
+    again.training = False
+    loaded.learn(30, reset_num_timesteps=False)
+    assert torch.equal(again.state_dict()["mean"], layer.state_dict()["mean"])  # frozen
+    other = layered()
+    loaded.set_env(other)
+    assert torch.equal(other.state_dict()["mean"], layer.state_dict()["mean"])
+
+
+def test_a_tensor_layer_is_refused_where_the_policy_has_learned_from_raw_rows(tmp_path: Any) -> None:
+    model = SafetyPPO("MlpPolicy", SafetyTensorEnv(3, "DoubleIntegrator"), device="cpu")
+    model.save(tmp_path / "model")
+    layer = layered()
+    message = "has learned from raw observations, and TensorVecNormalize would normalise them: give the environment"
+    with pytest.raises(ValueError, match=f"^This SafetyPPO {message}"):
+        model.set_env(layer)
+    with pytest.raises(ValueError, match=message):
+        SafetyPPO.load(tmp_path / "model", env=layer)
+    assert not layer.handed_over
+
+
+def test_a_tensor_layer_below_another_is_refused() -> None:
     message = (
-        f"{cls.__name__} {CANNOT}the statistics of TensorVecNormalize would not be in the saved model. Take the "
-        "environment inside, and give the learner normalize_observations=True."
+        f"^SafetyPPO {CANNOT}normalize_observations is True, and TensorVecNormalize normalises its observations as well"
     )
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        cls("MlpPolicy", layered(), device="cpu")
-    model = cls("MlpPolicy", SafetyTensorEnv(3, "DoubleIntegrator"), device="cpu", normalize_observations=True)
-    with pytest.raises(ValueError, match="normalize_observations is True, and TensorVecNormalize normalises"):
-        model.set_env(layered())
+    with pytest.raises(ValueError, match=message):
+        SafetyPPO("MlpPolicy", TensorVecNormalize(layered()), device="cpu")
 
 
 def test_observations_are_not_normalised_twice(tmp_path: Any) -> None:

@@ -88,6 +88,8 @@ class Layer(NamedTuple):
         found = self.bases & NORMALIZING
         if found == {"VecNormalize"} and self.held is not None:
             return bool(self.held.norm_obs)
+        if getattr(self.held, "handed_over", False):  # a `TensorVecNormalize` that a policy has taken over
+            return False
         return bool(found)
 
     @property

@@ -52,9 +52,11 @@ def require_own_statistics(env: Any, *, normalizes: bool, replays: bool, learner
         learner: whom the message speaks of.
 
     Raises:
-        ValueError: observations would be normalised twice; or by a `TensorVecNormalize`, whose statistics no saved
-            model would have; or stored as they were normalised at the time. Stable-Baselines3's `VecNormalize` gives
-            raw ones to be stored, and a layer that is known to stand still always scales alike.
+        ValueError: observations would be normalised twice; or by a `TensorVecNormalize` below other layers, whose
+            statistics no saved model would have; or stored as they were normalised at the time. Stable-Baselines3's
+            `VecNormalize` gives raw ones to be stored, and a layer that is known to stand still always scales alike.
+
+    The outermost `TensorVecNormalize` is not among them: a learner takes it over.
     """
     layer = normalizing_layer(env)
     if layer is None:
@@ -64,7 +66,7 @@ def require_own_statistics(env: Any, *, normalizes: bool, replays: bool, learner
         fix = "Leave one of them out."
     elif "TensorVecNormalize" in layer.bases:
         problem = f"the statistics of {layer.name} would not be in the saved model."
-        fix = "Take the environment inside, and give the learner normalize_observations=True."
+        fix = "Let it be the outermost layer, whose statistics the learner takes into its policy."
     elif replays and layer.moves and "VecNormalize" not in layer.bases:
         problem = (
             f"observations would be replayed as {layer.name} normalised them, by statistics that have moved since."

@@ -24,6 +24,7 @@ from sekai.safety.learners.options import require_known
 from sekai.safety.refusals import require_own_statistics
 from sekai.safety.steps import ArrayStepper, MarginStep, Stepper
 from sekai.safety.tensor.env import as_numpy, is_tensor_env
+from sekai.safety.tensor.normalize import TensorVecNormalize
 from sekai.safety.tensor.stepper import TensorStepper, copied
 from sekai.vector import VecEnv
 
@@ -45,7 +46,8 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
         terminal_type: what the last state of an episode is worth in reach-avoid: `"all"` min(l, g), `"g"` its g.
         bootstrap_on_timeout: whether a timeout is backed up from its last observation; by default it ends the backup.
         normalize_observations: whether the policy normalises what it observes, by running statistics that are saved
-            with it; see `sekai.safety.learners.normalizing`. The learner is given raw observations, everywhere.
+            with it; see `sekai.safety.learners.normalizing`. The learner is given raw observations, everywhere. An
+            `env` that is a `TensorVecNormalize` means the same, with its statistics, which it hands over.
         sb3: further arguments of the SB3 class.
 
     Raises:
@@ -86,7 +88,11 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
         self.terminal_type = check_terminal_type(terminal_type)
         self.bootstrap_on_timeout = bool(bootstrap_on_timeout)
         self.failure_value = failure_value
-        self.normalize_observations = normalize_observations
+        self.normalize_observations, self._handed_over = normalize_observations, None
+        if isinstance(env, TensorVecNormalize):
+            self.normalize_observations = True
+            self._require(env.env)
+            self._handed_over = env.hand_over()
         self._horizon_s, self._given_gamma = horizon_s, gamma
         FailureFloor(failure_value, self.mode)  # refuse it before anything is built
         super().__init__(policy, env, gamma=0.99, **{**self._sb3_options(_num_envs(env), sb3), **sb3})
@@ -100,7 +106,7 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
     def _setup_model(self) -> None:
         super()._setup_model()
         if self.normalize_observations:
-            normalize_inside(self.policy)
+            normalize_inside(self.policy, self._handed_over)
 
     # ---- the environment -----------------------------------------------------------------------
 
@@ -117,6 +123,10 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
             ValueError: its margins would not arrive as they are, or not its observations, see
                 `sekai.safety.refusals`.
         """
+        if isinstance(env, TensorVecNormalize):
+            _require_normalizing(self.normalize_observations, f"This {type(self).__name__}")
+            self._require(env.env)
+            env.hand_over(self.policy.normalizer.statistics[0])
         self._require(env)
         super().set_env(env, force_reset)
         self._take_env()
@@ -232,7 +242,7 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
     # ---- saving --------------------------------------------------------------------------------
 
     def _excluded_save_params(self) -> list[str]:
-        return [*super()._excluded_save_params(), "_bounds"]
+        return [*super()._excluded_save_params(), "_bounds", "_handed_over"]
 
     def save(self, path: Any, exclude: Any = None, include: Any = None) -> None:
         """Save as the SB3 class does; nothing in the file is bound to a device."""
@@ -244,11 +254,12 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
             self._last_obs = here
 
     @classmethod
-    def load(cls, path: Any, *args: Any, **kwargs: Any) -> Any:
-        """Load a model that this class has saved.
+    def load(cls, path: Any, env: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """Load a model that this class has saved; a `TensorVecNormalize` as `env` takes over its statistics.
 
         Raises:
-            ValueError: it was saved by a learner of another mode, or by one that has none.
+            ValueError: it was saved by a learner of another mode, or by one that has none; or it was trained on raw
+                observations and `env` normalises them.
         """
         data, _, _ = load_from_zip_file(path, device="cpu")
         mode = (data or {}).get("trained_mode")
@@ -257,7 +268,10 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
                 f"{path} was saved by a learner of mode {mode!r}, and {cls.__name__} is of mode {cls.mode!r}: load it "
                 "with the class that saved it."
             )
-        learner = super().load(path, *args, **kwargs)
+        if isinstance(env, TensorVecNormalize):
+            _require_normalizing(data["normalize_observations"], str(path))
+            env.hand_over()  # before the spaces are compared; the statistics of the file are loaded into its own
+        learner = super().load(path, env, *args, **kwargs)
         if learner.env is not None:
             learner._require(learner.env)  # the options are known only now
             learner._look_up()  # it may be another than the one of the file
@@ -301,6 +315,14 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
         """Whether observations are called safe: `predict_value(observations) >= 0`, bool."""
         safe: np.ndarray[Any, Any] = self.predict_value(observations) >= 0
         return safe
+
+
+def _require_normalizing(normalizes: bool, whose: str) -> None:
+    if not normalizes:
+        raise ValueError(
+            f"{whose} has learned from raw observations, and TensorVecNormalize would normalise them: give the "
+            "environment inside."
+        )
 
 
 def _num_envs(env: Any) -> int:

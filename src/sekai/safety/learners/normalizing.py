@@ -73,14 +73,21 @@ class NormalizedFeatures(BaseFeaturesExtractor):  # type: ignore[misc]  # SB3 is
         return features
 
 
-def normalize_inside(policy: Any) -> None:
+def normalize_inside(policy: Any, statistics: RunningMoments | None = None) -> None:
     """Put one normaliser before every features extractor of a new policy, and call it `policy.normalizer`.
+
+    Args:
+        policy: of SB3.
+        statistics: of a `TensorVecNormalize` that has handed them over; None: new ones.
 
     Raises:
         TypeError: nothing in the observation space is a `Box` of floats, or the policy has no features extractor.
     """
     space = policy.observation_space
-    normalizer = ObservationNormalizer(space).to(policy.device)
+    normalizer = ObservationNormalizer(space)
+    if statistics is not None:
+        normalizer.statistics[0] = statistics
+    normalizer.to(policy.device)
     wrapped: dict[BaseFeaturesExtractor, NormalizedFeatures] = {}  # what two networks share stays shared
     for model in [module for module in policy.modules() if isinstance(module, BaseModel)]:
         for name in EXTRACTORS:

@@ -15,15 +15,16 @@ from sekai.safety.tensor.statistics import RunningMoments
 class TensorVecNormalize(TensorVecEnv):
     """A `TensorVecEnv` whose observations are normalised with running statistics.
 
-    It is for learners of others. Those of sekai refuse it, since their saved models would be without its statistics:
-    they have `normalize_observations=True`.
+    A safety learner that is given one takes the statistics into its policy, as with `normalize_observations=True`, so
+    that they are saved with it; see `hand_over`.
 
     Args:
         env: with a `Box` of floats as observation space.
         clip: normalised observations stay within `[-clip, clip]`.
 
     Attributes:
-        training: whether statistics go on; set it False to freeze them.
+        training: whether statistics go on; set it False to freeze them. To read it waits for the device.
+        handed_over: whether observations are passed on as they are, see `hand_over`.
 
     Raises:
         TypeError: another observation space, or no `TensorVecEnv`.
@@ -35,11 +36,35 @@ class TensorVecNormalize(TensorVecEnv):
         space = env.observation_space
         if not isinstance(space, spaces.Box) or space.dtype.kind != "f":
             raise TypeError(f"TensorVecNormalize needs a Box of floats as observation space; given {space}.")
-        self.env, self.clip, self.training = env, clip, True
+        self.env, self.handed_over = env, False
         self.provides_l = env.provides_l
         box = spaces.Box(-clip, clip, space.shape)
         super().__init__(env.num_envs, box, env.action_space, device=env.device)
         self._statistics = RunningMoments(space.shape, clip=clip, device=self.device)
+
+    @property
+    def training(self) -> bool:
+        """Whether statistics go on."""
+        return bool(self._statistics.moving)
+
+    @training.setter
+    def training(self, training: bool) -> None:
+        self._statistics.moving.fill_(training)
+
+    def hand_over(self, statistics: RunningMoments | None = None) -> RunningMoments:
+        """Pass observations on as they are from now on: a policy that has the statistics normalises them.
+
+        Args:
+            statistics: those of the policy, which take the place of the own ones.
+
+        Returns:
+            The statistics, which this layer goes on to save, load and freeze.
+        """
+        self.handed_over = True
+        self.observation_space = self.env.observation_space
+        if statistics is not None:
+            self._statistics = statistics
+        return self._statistics
 
     def __getattr__(self, name: str) -> Any:
         if name == "env":  # not there yet
@@ -53,17 +78,20 @@ class TensorVecNormalize(TensorVecEnv):
     def step_tensor(self, actions: Tensor) -> TensorStep:
         """Step; only observations are changed, the final ones with the statistics of this step."""
         step = TensorStep(*self.env.step_tensor(actions))
+        if self.handed_over:
+            return step
         obs = self._seen(step.obs)
         return step._replace(obs=obs, final_obs=None if step.final_obs is None else self.normalize(step.final_obs))
 
     def normalize(self, observations: Tensor) -> Tensor:
-        """Observations `(..., D)` as a learner sees them; the statistics stay as they are."""
+        """Observations `(..., D)` to mean 0 and variance 1; the statistics stay as they are."""
         normalised: Tensor = self._statistics(observations)
         return normalised
 
     def _seen(self, observations: Tensor) -> Tensor:
-        if self.training:
-            self._statistics.update(observations)
+        if self.handed_over:
+            return observations
+        self._statistics.update(observations)
         return self.normalize(observations)
 
     def state_dict(self) -> dict[str, Tensor]:
