@@ -142,10 +142,10 @@ def unwound(system: DrawdownFloor, exposure: Any) -> Any:
         system: the limits.
         exposure: `(...)`; above `max_exposure` counts as that.
     """
-    held, left = abs(exposure).clip(None, system.max_exposure), 1.0
-    for k in range(1, system.steps_to_sell + 1):
-        left = left * (1.0 - system.shock * (held - k * system.max_change).clip(0.0, None))
-    return left
+    xp = namespace(exposure)
+    steps = xp.arange(1, system.steps_to_sell + 1, dtype=exposure.dtype, device=exposure.device)
+    held = exposure.clip(None, system.max_exposure)[..., None] - system.max_change * steps
+    return xp.prod(1.0 - system.shock * held.clip(0.0, None), -1)
 
 
 def value(system: DrawdownFloor, state: Any) -> Any:
@@ -174,7 +174,7 @@ def exposure_bound(system: DrawdownFloor, equity: Any) -> Any:
 
     low, high = xp.zeros_like(equity), xp.full_like(equity, system.max_exposure)
     top = holds(high)
-    for _ in range(60):  # halves it to the last digit of a float
+    for _ in range(50):  # halves it down to the digits of a float
         middle = 0.5 * (low + high)
         safe = holds(middle)
         low, high = xp.where(safe, middle, low), xp.where(safe, high, middle)

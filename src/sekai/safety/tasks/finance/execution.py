@@ -32,7 +32,7 @@ from sekai.safety.systems.base import System, as_state, smallest
 from sekai.safety.systems.sets import BoxSet
 from sekai.spaces.checks import whole_number
 
-BEYOND = 1e-9  # of the order
+BEYOND = 1e-6  # of the order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ class BudgetExecution(System):
     temporary_impact: float = 2.5e-6
     fixed_cost: float = 0.0625
     budget_bps: float = 200.0
-    max_slice: float = 0.25
+    max_slice: float = 0.2
     tolerance: float = 0.1
 
     state_names: ClassVar[tuple[str, ...]] = ("left", "spent", "slices")
@@ -186,7 +186,7 @@ def least_cost(system: BudgetExecution, left: Any, slices: Any) -> Any:
 def even_pace(system: BudgetExecution, state: Any) -> Any:
     """The control `(..., 1)` that fills the order in equal slices until the deadline, the cheapest way there is.
 
-    It aims `BEYOND` the tolerance, since rounding must not leave the last slice short of it.
+    It aims `BEYOND` the tolerance, since what is left, observed as float32, must not leave the last slice short of it.
     """
     each = _wanted(system, state[..., 0] + BEYOND) / state[..., 2].clip(1.0, None)
     return (each / system.max_slice).clip(None, 1.0)[..., None]
