@@ -68,6 +68,7 @@ LINES = (
     Line("drawdown-ppo-defaults", FLOOR, "ppo", "avoid", 400_000, {}, {}),
     Line("drawdown-ppo", FLOOR, "ppo", "avoid", 400_000, {}, {"failure_value": -0.1}, 0.85, 0.01),
     Line("order-ppo-defaults", ORDER, "ppo", "reach-avoid", 400_000, {}, {}),
+    Line("order-ppo-1.6M-defaults", ORDER, "ppo", "reach-avoid", 1_600_000, {}, {}, 0.85, 0.01),
 )
 
 
