@@ -45,6 +45,7 @@ class Line(NamedTuple):
 
 
 DI, TOUCH, REST = (f"safety/DoubleIntegrator{target}-v0" for target in ("", "Touch", "Rest"))
+FLOOR, ORDER = "safety/DrawdownFloor-v0", "safety/BudgetExecution-v0"
 PENDULUM, DUBINS = "safety/LinearPendulum-v0", "safety/DubinsHighTurn-v0"
 SHORT = {"failure_value": -1.0, "n_steps": 64, "batch_size": 512}
 LINES = (
@@ -64,6 +65,10 @@ LINES = (
     Line("pendulum-ppo", PENDULUM, "ppo", "avoid", 800_000, {}, {"failure_value": -0.5}, 0.88, 0.01),
     Line("dubins-high-ppo-defaults", DUBINS, "ppo", "reach-avoid", 800_000, {}, {}),
     Line("dubins-high-ppo", DUBINS, "ppo", "reach-avoid", 1_600_000, {}, {"gae_lambda": 1.0}, 0.80, 0.01),
+    Line("drawdown-ppo-defaults", FLOOR, "ppo", "avoid", 400_000, {}, {}),
+    Line("drawdown-ppo", FLOOR, "ppo", "avoid", 400_000, {}, {"failure_value": -0.1}, 0.85, 0.01),
+    Line("order-ppo-defaults", ORDER, "ppo", "reach-avoid", 400_000, {}, {}),
+    Line("order-ppo-1.6M-defaults", ORDER, "ppo", "reach-avoid", 1_600_000, {}, {}, 0.85, 0.01),
 )
 
 

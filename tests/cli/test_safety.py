@@ -34,6 +34,14 @@ def test_a_run_leaves_its_configuration_log_model_numbers_and_picture(
     assert json.loads((folder / "certificate.json").read_text())["rollouts"] == 500
 
 
+@pytest.mark.parametrize(("task", "mode"), [("DrawdownFloor", "avoid"), ("BudgetExecution", "reach-avoid")])
+def test_tasks_of_finance_are_trained_and_certified(task: str, mode: str, tmp_path: Path) -> None:
+    command = [RUN[0], f"safety/{task}-v0", *RUN[2:], "--mode", mode, "--steps", "256", "--out", str(tmp_path / "run")]
+    assert main(command) == 0
+    numbers = json.loads((tmp_path / "run" / "certificate.json").read_text())
+    assert 0.0 <= numbers["iou"] <= 1.0 and (tmp_path / "run" / "certificate.png").stat().st_size > 10_000
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -155,12 +155,12 @@ def test_declarations_are_attributes_and_what_is_not_given_is_looked_for_inside(
         (
             {"g_range": (1, -1)},
             ValueError,
-            "g_range is (1, -1); expected (smallest, largest), finite, smallest < largest and largest > 0.",
+            "g_range is (1, -1); expected (smallest, largest), smallest < largest, largest finite and above 0.",
         ),
         (
             {"g_range": (-2, -1)},
             ValueError,
-            "g_range is (-2, -1); expected (smallest, largest), finite, smallest < largest and largest > 0.",
+            "g_range is (-2, -1); expected (smallest, largest), smallest < largest, largest finite and above 0.",
         ),
     ],
 )
@@ -192,3 +192,11 @@ def test_margins_do_not_depend_on_what_is_done_to_actions_and_rewards() -> None:
         MarginWrapper(gymnasium.wrappers.TransformReward(Line(), lambda r: 1e6), g=inside_one), 0.0, 1.0
     )
     assert walked(raw, 0.5).reward == walked(changed, 0.75).reward == 0.5
+
+
+def test_a_failure_may_be_of_unknown_depth() -> None:
+    assert MarginWrapper(Line(), g=inside_one, g_range=(-np.inf, 1)).g_range == (-np.inf, 1.0)
+    with pytest.raises(ValueError, match="largest finite and above 0"):
+        MarginWrapper(Line(), g=inside_one, g_range=(-1, np.inf))
+    with pytest.raises(ValueError, match="largest finite and above 0"):
+        MarginWrapper(Line(), g=inside_one, g_range=(np.nan, 1))

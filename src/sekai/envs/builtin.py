@@ -26,6 +26,8 @@ SAFETY: dict[str, dict[str, Any]] = {
     "safety/DubinsHighTurn-v0": {"system": "DubinsHighTurn"},
     "safety/DubinsLowTurn-v0": {"system": "DubinsLowTurn"},
     "safety/PointMass-v0": {"system": "PointMass"},
+    "safety/DrawdownFloor-v0": {"system": "DrawdownFloor", "disturbance": "worst"},
+    "safety/BudgetExecution-v0": {"system": "BudgetExecution"},
 }
 
 #: id -> arguments of `register`

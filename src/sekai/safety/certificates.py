@@ -5,8 +5,9 @@ A certificate says of a state: from here the policy stays safe (avoid), or reach
 
     the set      {V >= 0} against the exact set of the same sampled-time system, one step later, since V leaves out the
                  margin of the state itself: intersection over union, and the shares wrongly called safe and missed
-    the promise  rollouts of the deterministic policy from states spread evenly over the initial ones: how often it
-                 fails where V >= 0, with exact (Clopper-Pearson) bounds
+    the promise  rollouts of the deterministic policy, against the worst disturbance where there is one, from states
+                 spread evenly over the initial ones: how often it fails where V >= 0, with exact (Clopper-Pearson)
+                 bounds
 
 The policy can be nearly perfect while the certificate is wrong by half, so a success rate measures neither.
 """
@@ -114,12 +115,13 @@ def evaluate_certificate(
         seed: of the states that rollouts start in.
 
     Raises:
-        ValueError: the system has a disturbance; rollouts without it would understate how often the promise is broken.
+        ValueError: the system has a disturbance, and none that is the worst in every state; rollouts with another would
+            understate how often the promise is broken.
     """
-    if system.disturbance is not None:
+    if system.disturbance is not None and system.worst_disturbance is None:
         raise ValueError(
-            f"{system} has a disturbance, against which a certificate has to hold at its worst, and rollouts here know "
-            "none: evaluate a system without one."
+            f"{system} has a disturbance, against which a certificate has to hold at its worst, and none is known that "
+            "is the worst in every state: evaluate a system without one."
         )
     grid = Grid.around(system, cells, margin=0.1)
     exact = np.asarray(truth(grid.states), np.float64)

@@ -60,7 +60,7 @@ class MarginWrapper(Wrapper):
             hands them on as truncated, `"keep"` as they are (then g, or min(l, g), is what the last state is worth).
         dt: seconds of a step; by default what the environment says by an attribute `dt`, if it does.
         failure_horizon_s: seconds from a doomed state to failure at most.
-        g_range: the smallest and the largest g.
+        g_range: the smallest and the largest g; -inf where a failure has no depth that is known.
 
     Attributes:
         provides_l: whether `info["l_x"]` is given.
@@ -146,12 +146,12 @@ def check_g_range(g_range: Any) -> tuple[float, float]:
     """`g_range` as floats.
 
     Raises:
-        ValueError: no `(smallest, largest)` with `smallest < largest` and `largest > 0`, both finite.
+        ValueError: no `(smallest, largest)` with `smallest < largest` and `largest > 0`, the largest finite.
     """
     bounds = np.asarray(g_range, dtype=np.float64)
-    if bounds.shape != (2,) or not np.isfinite(bounds).all() or not bounds[0] < bounds[1] or not bounds[1] > 0:
+    if bounds.shape != (2,) or not bounds[0] < bounds[1] or not 0 < bounds[1] < math.inf:
         raise ValueError(
-            f"g_range is {g_range!r}; expected (smallest, largest), finite, smallest < largest and largest > 0."
+            f"g_range is {g_range!r}; expected (smallest, largest), smallest < largest, largest finite and above 0."
         )
     return float(bounds[0]), float(bounds[1])
 

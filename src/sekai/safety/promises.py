@@ -31,17 +31,18 @@ def keeps_promise(learner: Certified, system: System, states: Floats, *, steps: 
 
     Args:
         learner: its deterministic policy is used.
-        system: the dynamics, without disturbance.
+        system: the dynamics; a disturbance is its `worst_disturbance`.
         states: to start from, `(N, S)`.
         steps: of a rollout.
 
     Returns:
         Bool `(N,)`.
     """
+    worst = None if system.worst_disturbance is None else np.array(system.worst_disturbance)
     failed, reached = np.zeros(len(states), bool), np.zeros(len(states), bool)
     for _ in range(steps):
         actions, _ = learner.predict(np.asarray(system.observe(states), np.float32), deterministic=True)
-        states = system.step(states, np.asarray(actions, np.float64))
+        states = system.step(states, np.asarray(actions, np.float64), worst)
         failed |= (system.g(states) < 0) & ~reached
         if system.provides_l:
             reached |= (system.l(states) >= 0) & ~failed

@@ -7,10 +7,13 @@ from functools import partial
 from sekai.safety.oracle import Grid, after_step, sampled_value, solve
 from sekai.safety.oracle.after import Value
 from sekai.safety.systems import DoubleIntegrator, System
+from sekai.safety.tasks.finance import BudgetExecution, DrawdownFloor, drawdown, execution
 
 
 def truth_of(system: System, *, cells: int | None = None) -> Value:
     """The exact value of the sampled-time system, one step later; a closed form where there is one, else from a grid.
+
+    Of `BudgetExecution` only the sign is exact: it is that of the set.
 
     Args:
         system: of two or three state numbers.
@@ -18,5 +21,9 @@ def truth_of(system: System, *, cells: int | None = None) -> Value:
     """
     if isinstance(system, DoubleIntegrator) and system.target is None and system.disturbance is None:
         return after_step(partial(sampled_value, system), system)
+    if isinstance(system, DrawdownFloor):
+        return after_step(partial(drawdown.value, system), system)
+    if isinstance(system, BudgetExecution):
+        return partial(execution.after_step, system)
     count = cells or {2: 241, 3: 81}[system.state_size]
     return solve(system, Grid.around(system, count)).after_step(system)

@@ -11,6 +11,7 @@ import pytest
 import sekai
 from sekai.envs.builtin import SAFETY
 from sekai.errors import InvalidAction, ResetRequired
+from sekai.safety.checking import check_safety_env
 from sekai.safety.envs import SafetyEnv, SafetyVecEnv
 from sekai.safety.systems import DoubleIntegrator, LinearPendulum, PointMass, System
 from sekai.testing import check_env, check_vec_env
@@ -24,6 +25,12 @@ def test_registered_environments_are_sound(id: str) -> None:
     with sekai.make_vec(id, 3) as vec:
         assert isinstance(vec.unwrapped, SafetyVecEnv)
         assert check_vec_env(vec, steps=120) == []
+
+
+@pytest.mark.parametrize("id", SAFETY)
+def test_margins_of_registered_environments_are_sound(id: str) -> None:
+    # a failure of unknown depth is declared as -inf, which is a range; random play may not get to a target
+    assert [str(problem) for problem in check_safety_env(sekai.make(id)) if problem.rule != "no target"] == []
 
 
 @pytest.mark.filterwarnings("ignore:.*Box observation space:UserWarning")  # it has no bounds, on purpose
@@ -179,7 +186,7 @@ def test_actions_that_are_none_are_refused_and_nothing_moves() -> None:
         ({"end_criterion": "success"}, "end_criterion is 'success'; expected one of failure, reach-avoid, timeout."),
         ({"end_criterion": "reach-avoid"}, "has no target to reach: use 'failure'."),
         ({"disturbance": "random"}, "has no place for one: leave it out."),
-        ({"disturbance": 0.1}, "disturbance is 0.1; expected 'zero', 'random' or a function of the states."),
+        ({"disturbance": 0.1}, "disturbance is 0.1; expected 'zero', 'random', 'worst' or a function of the states."),
         ({"time_limit": 0}, "time_limit is 0; expected an int of at least 1."),
     ],
 )
@@ -191,6 +198,14 @@ def test_arguments_that_do_not_fit_are_refused(arguments: dict[str, Any], messag
         with pytest.raises(ValueError) as caught:
             build()
         assert str(caught.value).endswith(message)
+
+
+def test_what_is_the_worst_must_be_known() -> None:
+    for build in (SafetyEnv, lambda *given, **options: SafetyVecEnv(2, *given, **options)):
+        with pytest.raises(ValueError, match="none is known that is the worst in every state of DoubleIntegrator"):
+            build(FORCE, disturbance="worst")
+        with pytest.raises(ValueError, match="has no place for one: leave it out"):
+            build(LinearPendulum(), disturbance="worst")
 
 
 @pytest.mark.parametrize("options", [{"state": [0.0]}, {"state": [0.0, np.nan]}, {"x": 1.0}])

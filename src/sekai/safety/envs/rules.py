@@ -57,8 +57,8 @@ class Rules:
         system: the dynamics and margins.
         end_criterion: "failure", "reach-avoid" or "timeout".
         time_limit: steps of an episode.
-        disturbance: "zero", "random" (evenly over the system's set), or a function of states `(N, S)` that gives
-            `(N, D)`, or anything that can be broadcast to it.
+        disturbance: "zero", "random" (evenly over the system's set), "worst" (the system's `worst_disturbance`), or a
+            function of states `(N, S)` that gives `(N, D)`, or anything that can be broadcast to it.
     """
 
     system: System
@@ -81,10 +81,7 @@ class Rules:
             raise ValueError(f"end_criterion is {end_criterion!r}; expected one of {', '.join(END_CRITERIA)}.")
         if end_criterion == "reach-avoid" and not made.provides_l:
             raise ValueError(f"end_criterion is 'reach-avoid', and {made} has no target to reach: use 'failure'.")
-        if disturbance not in ("zero", "random") and not callable(disturbance):
-            raise ValueError(f"disturbance is {disturbance!r}; expected 'zero', 'random' or a function of the states.")
-        if disturbance != "zero" and made.disturbance is None:
-            raise ValueError(f"disturbance is {disturbance!r}, and {made} has no place for one: leave it out.")
+        check_disturbance(made, disturbance)
         limit = made.time_limit if time_limit is None else whole_number("time_limit", time_limit, minimum=1)
         return cls(made, end_criterion, limit, disturbance)
 
@@ -163,6 +160,8 @@ class Rules:
         if self.disturbance == "random":
             drawn: Floats = bounded.sample(rng.random(shape))
             return drawn
+        if self.disturbance == "worst":
+            return np.full(shape, self.system.worst_disturbance)
         if not callable(self.disturbance):
             return np.zeros(shape)
         chosen = np.broadcast_to(np.asarray(self.disturbance(states.copy()), np.float64), shape)
@@ -170,6 +169,21 @@ class Rules:
             raise ValueError(f"The disturbance policy {self.disturbance} gave {chosen}; expected finite numbers.")
         admissible: Floats = bounded.project(chosen)
         return admissible
+
+
+def check_disturbance(system: System, disturbance: Any) -> None:
+    """Raise `ValueError` for what is no disturbance policy of a system."""
+    if disturbance not in ("zero", "random", "worst") and not callable(disturbance):
+        raise ValueError(
+            f"disturbance is {disturbance!r}; expected 'zero', 'random', 'worst' or a function of the states."
+        )
+    if disturbance != "zero" and system.disturbance is None:
+        raise ValueError(f"disturbance is {disturbance!r}, and {system} has no place for one: leave it out.")
+    if disturbance == "worst" and system.worst_disturbance is None:
+        raise ValueError(
+            f"disturbance is 'worst', and none is known that is the worst in every state of {system}: give a function "
+            "of the states."
+        )
 
 
 class OfSystem:

@@ -41,8 +41,8 @@ class SafetyEnv(OfSystem, Env[NDArray[np.float32], NDArray[np.float32]]):
         end_criterion: "failure" as said; "reach-avoid" also terminates inside the target (the sign of the reward tells
             which it was); "timeout" goes on after failures, for pictures and for exact values without an end.
         time_limit: steps of an episode; by default the system's.
-        disturbance: "zero", "random" (evenly over the system's set) or a function of states `(N, S)`, which gives
-            `(N, D)` or what can be broadcast to it.
+        disturbance: "zero", "random" (evenly over the system's set), "worst" (where one is the worst in every state) or
+            a function of states `(N, S)`, which gives `(N, D)` or what can be broadcast to it.
         parameters: arguments of the system's class, where it was given by name.
 
     Attributes:

@@ -1,7 +1,8 @@
 """Ground truth in closed form: of every system its set, and its value and area where they are known.
 
-These are truths of continuous time; values include the margin of the state itself. What a learner learns is the truth
-of sampled time, one step later: see `after_step`.
+These are truths of continuous time (of steps for the tasks of finance, which know no time between them); values
+include the margin of the state itself. What a learner learns is the truth of sampled time, one step later: see
+`after_step`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 from sekai.safety.oracle import double_integrator, dubins, pendulum, point_mass
 from sekai.safety.oracle.double_integrator import sampled_value
 from sekai.safety.systems import DoubleIntegrator, DubinsCar, DubinsRadial, LinearPendulum, PointMass, System
+from sekai.safety.tasks.finance import BudgetExecution, DrawdownFloor, drawdown, execution
 
 __all__ = ["exact_area", "exact_set", "exact_value", "sampled_value"]
 
@@ -25,6 +27,8 @@ def exact_value(system: System, state: Any) -> Any:
         return double_integrator.value(system, state)
     if isinstance(system, LinearPendulum):
         return pendulum.value(system, state)
+    if isinstance(system, DrawdownFloor):
+        return drawdown.value(system, state)
     raise ValueError(f"No closed form of the value is known for {system}: use exact_set or solve.")
 
 
@@ -42,6 +46,10 @@ def exact_set(system: System, state: Any) -> Any:
         return dubins.contains(system, state)
     if isinstance(system, PointMass):
         return point_mass.contains(system, state)
+    if isinstance(system, DrawdownFloor):
+        return drawdown.value(system, state) >= 0
+    if isinstance(system, BudgetExecution):
+        return execution.contains(system, state)
     raise ValueError(f"No closed form is known for {system}: use solve.")
 
 

@@ -69,7 +69,7 @@ class Grid:
 
         Args:
             system: of 2 or 3 state numbers.
-            counts: nodes of each axis, or of all.
+            counts: nodes of each axis, or of all; of whole numbers each is a node, whatever is asked for.
             margin: by what share of its width an axis that is no angle is longer at both ends, so that failed states
                 have nodes too.
         """
@@ -78,6 +78,9 @@ class Grid:
         for name, low, high, count in zip(system.state_names, system.reset_low, system.reset_high, each, strict=True):
             if name in system.angles:
                 axes.append(Axis(-math.pi, math.pi, count, periodic=True))
+            elif name in system.whole:
+                beyond = math.ceil(margin * (high - low))
+                axes.append(Axis(low - beyond, high + beyond, round(high - low) + 2 * beyond + 1))
             else:
                 extra = margin * (high - low)
                 axes.append(Axis(low - extra, high + extra, count))

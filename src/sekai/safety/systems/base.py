@@ -41,6 +41,8 @@ class System(ABC):
     state_names: ClassVar[tuple[str, ...]]
     #: those of them that are angles, in rad, of period 2 pi
     angles: ClassVar[tuple[str, ...]] = ()
+    #: those of them that are whole numbers
+    whole: ClassVar[tuple[str, ...]] = ()
     #: numbers of an observation
     observation_size: ClassVar[int]
 
@@ -66,6 +68,11 @@ class System(ABC):
     @property
     def disturbance(self) -> Bounded | None:
         """The disturbances that `step` admits; None for a system without."""
+        return None
+
+    @property
+    def worst_disturbance(self) -> tuple[float, ...] | None:
+        """The disturbance that is the worst one in every state, whatever the control; None where there is no such."""
         return None
 
     @property

@@ -10,6 +10,7 @@ from sekai.safety.systems.double_integrator import DoubleIntegrator
 from sekai.safety.systems.dubins import DubinsCar
 from sekai.safety.systems.pendulum import LinearPendulum
 from sekai.safety.systems.point_mass import PointMass
+from sekai.safety.tasks.finance import BudgetExecution, DrawdownFloor
 
 SYSTEMS: dict[str, Callable[..., System]] = {
     "DoubleIntegrator": DoubleIntegrator,
@@ -18,6 +19,8 @@ SYSTEMS: dict[str, Callable[..., System]] = {
     "DubinsLowTurn": DubinsCar.low_turn,
     "PointMass": PointMass,
     "PointMassShow": PointMass.show,
+    "DrawdownFloor": DrawdownFloor,
+    "BudgetExecution": BudgetExecution,
 }
 
 

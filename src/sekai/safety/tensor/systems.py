@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
 from sekai.safety.arrays import Tensor
-from sekai.safety.envs.rules import OfSystem
+from sekai.safety.envs.rules import OfSystem, check_disturbance
 from sekai.safety.systems.base import System
 from sekai.safety.systems.named import as_system
 from sekai.safety.tensor.env import TensorStep, TensorVecEnv
@@ -22,7 +23,8 @@ class SafetyTensorEnv(OfSystem, TensorVecEnv):
         num_envs: number of slots.
         system: a `System`, or a name in `sekai.safety.systems.named`; then `parameters` are its arguments.
         device: where the states are.
-        seed: of the states that episodes start in.
+        seed: of the states that episodes start in, and of random disturbances.
+        disturbance: "zero", "random", "worst" or a function of states, as for `SafetyVecEnv`, but of tensors.
 
     Attributes:
         system: the dynamics and margins.
@@ -31,9 +33,18 @@ class SafetyTensorEnv(OfSystem, TensorVecEnv):
     """
 
     def __init__(
-        self, num_envs: int, system: System | str, *, device: Any = "cpu", seed: int = 0, **parameters: Any
+        self,
+        num_envs: int,
+        system: System | str,
+        *,
+        device: Any = "cpu",
+        seed: int = 0,
+        disturbance: str | Callable[[Tensor], Tensor] = "zero",
+        **parameters: Any,
     ) -> None:
         self.system = as_system(system, parameters)
+        check_disturbance(self.system, disturbance)
+        self.disturbance = disturbance
         self.provides_l = self.system.provides_l
         low, high = (np.array(edge, np.float32) for edge in (self.system.control.low, self.system.control.high))
         space = Box(-np.inf, np.inf, (self.system.observation_size,), np.float32)
@@ -41,6 +52,8 @@ class SafetyTensorEnv(OfSystem, TensorVecEnv):
         self._generator = torch.Generator(self.device).manual_seed(seed)
         self.states = torch.zeros((num_envs, self.system.state_size), device=self.device)
         self.steps = torch.zeros(num_envs, dtype=torch.int64, device=self.device)
+        worst = self.system.worst_disturbance
+        self._worst = None if worst is None else torch.tensor([worst], device=self.device).expand(num_envs, -1)
 
     def reset_tensor(self) -> Tensor:
         """Begin an episode in every slot."""
@@ -50,7 +63,7 @@ class SafetyTensorEnv(OfSystem, TensorVecEnv):
     def step_tensor(self, actions: Tensor) -> TensorStep:
         """Step every slot; those that end begin anew."""
         system = self.system
-        after = system.step(self.states, actions)
+        after = system.step(self.states, actions, self._disturbances())
         g = system.g(after)
         self.steps = self.steps + 1
         failed = g < 0
@@ -60,6 +73,17 @@ class SafetyTensorEnv(OfSystem, TensorVecEnv):
         self.steps = torch.where(dones, 0, self.steps)
         margins = system.l(after) if self.provides_l else None
         return TensorStep(system.observe(self.states), g, dones, timeouts, margins, system.observe(after))
+
+    def _disturbances(self) -> Tensor | None:
+        bounded = self.system.disturbance
+        if bounded is None or self.disturbance == "zero":
+            return None
+        if callable(self.disturbance):
+            return self.disturbance(self.states)
+        if self.disturbance == "worst":
+            return self._worst
+        shape = (self.num_envs, bounded.size)
+        return bounded.sample(torch.rand(shape, generator=self._generator, device=self.device))
 
     def _starts(self) -> Tensor:
         # for every slot, ended or not: to ask which ended would wait for the device

@@ -1,0 +1,93 @@
+"""The tasks of finance on every path: one environment, many, tensors; all of them are the system stepped by hand."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sekai
+from sekai.safety.envs import SafetyEnv, SafetyVecEnv
+from sekai.safety.systems import DoubleIntegrator, System
+from sekai.safety.tasks.finance import BudgetExecution, DrawdownFloor
+
+TASKS: tuple[System, ...] = (DrawdownFloor(), BudgetExecution())
+
+
+def test_registered_ids_declare_what_learners_ask_for() -> None:
+    floor, order = (sekai.make(f"safety/{name}-v0").unwrapped for name in ("DrawdownFloor", "BudgetExecution"))
+    assert (floor.provides_l, floor.dt, floor.g_range) == (False, 0.05, (-np.inf, 0.2))
+    assert (order.provides_l, order.dt, order.g_range) == (True, 0.05, (-np.inf, 1.0))
+    assert (floor.failure_horizon_s, order.failure_horizon_s) == pytest.approx((0.55, 0.55))
+
+
+def test_the_registered_drawdown_floor_meets_the_worst_shocks_unless_others_are_asked_for() -> None:
+    for options, low, high in (({}, -0.02, -0.02), ({"disturbance": "random"}, -0.02, 0.02)):
+        with sekai.make_vec("safety/DrawdownFloor-v0", 300, **options) as vec:
+            vec.reset(seed=0)
+            drawn, _ = vec.step(np.zeros((300, 1), np.float32)).infos.columns["disturbance"]
+        assert low <= drawn.min() < low + 0.001 and high - 0.001 < drawn.max() <= high
+
+
+@pytest.mark.parametrize("system", TASKS, ids=["floor", "order"])
+def test_one_environment_many_and_tensors_are_the_system(system: System) -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("stable_baselines3")
+    from sekai.safety.tensor import SafetyTensorEnv
+
+    worst = {} if system.disturbance is None else {"disturbance": "worst"}
+    vec, tensors = SafetyVecEnv(6, system, **worst), SafetyTensorEnv(6, system, **worst)
+    single = SafetyEnv(system, **worst)
+    vec.reset(seed=0)
+    # float32, so that the tensors start in the very same states
+    states = vec.states.astype(np.float32).astype(np.float64)
+    vec.reset(options=[{"state": state} for state in states])
+    single.reset(options={"state": states[0]})
+    tensors.reset_tensor()
+    tensors.states = torch.as_tensor(states, dtype=torch.float32)
+    shock = None if system.worst_disturbance is None else np.array(system.worst_disturbance)
+    action = np.full((6, 1), 0.3, np.float32)
+    many, on_device, alone = vec.step(action), tensors.step_tensor(torch.as_tensor(action)), single.step(action[0])
+    after = system.step(states, action.astype(float), shock)
+    assert np.array_equal(many.rewards, system.g(after)) and alone.reward == system.g(after)[0]
+    assert on_device.reward_g.numpy() == pytest.approx(system.g(after), abs=1e-6)
+    assert np.array_equal(many.terminated, system.g(after) < 0)
+    if system.provides_l:
+        assert [info["l_x"] for info in many.infos] == system.l(after).tolist()
+        assert on_device.l_x.numpy() == pytest.approx(system.l(after), abs=1e-6)
+    else:
+        assert on_device.l_x is None
+        # without its shock equity would not have moved
+        assert (system.g(after) < system.g(states)).all()
+
+
+def test_tensors_know_the_same_disturbances() -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("stable_baselines3")
+    from sekai.safety.tensor import SafetyTensorEnv
+
+    def falls(**options: Any) -> Any:
+        env = SafetyTensorEnv(400, DrawdownFloor(), seed=1, **options)
+        env.reset_tensor()
+        env.states[:] = torch.tensor([0.9, 1.0])
+        return env.step_tensor(torch.ones(400, 1)).final_obs[:, 0] / 0.9 - 1
+
+    assert falls() == pytest.approx(torch.zeros(400), abs=1e-6)
+    assert falls(disturbance="worst") == pytest.approx(torch.full((400,), -0.02), abs=1e-6)
+    assert falls(disturbance=lambda states: -0.01 * states[:, 1:]) == pytest.approx(torch.full((400,), -0.01), abs=1e-6)
+    drawn = falls(disturbance="random")
+    assert -0.0201 < drawn.min() < -0.019 and 0.019 < drawn.max() < 0.0201
+    assert torch.equal(drawn, falls(disturbance="random"))  # the seed decides
+    with pytest.raises(ValueError, match="none is known that is the worst in every state"):
+        SafetyTensorEnv(2, DoubleIntegrator(force_bound=0.25), disturbance="worst")
+    with pytest.raises(ValueError, match="has no place for one: leave it out"):
+        SafetyTensorEnv(2, BudgetExecution(), disturbance="random")
+
+
+def test_the_tasks_do_without_torch() -> None:
+    code = "import sys, sekai; sekai.make('safety/DrawdownFloor-v0').reset(); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
