@@ -39,8 +39,8 @@ def check_target(space: gymnasium.Space[Any], batch: Any, n: int) -> None:
     """Raise `ValueError` unless a compiled kernel can write `n` observations of `space` into `batch`."""
     if not _can_hold(space, batch, n):
         raise ValueError(
-            f"step_into() cannot write into the batch it was given; expected arrays that are writable, C-contiguous and "
-            f"aligned, in the structure, shapes and dtypes of {n} observations of {space}."
+            "step_into() cannot write into the batch it was given; expected arrays that are writable, C-contiguous "
+            f"and aligned, in the structure, shapes and dtypes of {n} observations of {space}."
         )
 
 
