@@ -45,12 +45,11 @@ class Collector:
             all have ended (`"all"`); until then they return FROZEN rows.
         min_slots: how many slots to wait for at a time, from 1 to `N`; fewer where fewer lack rows. The policy then
             acts on `k` of the slots, whatever `k` is. None: all slots advance together, by `step`.
-        share_observations: let the policy act on the rows of the fragment themselves. It is then given read-only
-            arrays, over every kind of vector environment, and a native one writes its observations right there: the
-            collector copies none in a call in which no slot waits and none is reset by it. The policy must not write
-            to what it is given: NumPy raises ValueError, but `torch.from_numpy` only warns, once, and its tensor is not
-            protected. What it wants to keep it copies: an array that is kept keeps the memory of its whole fragment,
-            and a reset in the middle of a fragment writes the row anew. False: the arrays are the policy's own.
+        share_observations: let the policy act on the rows of the fragment themselves, over any vector environment, and
+            a native one write its observations right there, which saves a copy. The policy must not write to what it
+            is given: NumPy raises ValueError; `torch.from_numpy` only warns, once, and does not protect the tensor.
+            What it keeps it copies: a row holds the memory of its whole fragment, and a reset in the middle of a
+            fragment writes it anew. False: the arrays are the policy's own.
 
     Attributes:
         num_slots: number of slots, `N`.

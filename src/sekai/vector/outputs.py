@@ -45,18 +45,19 @@ def check_target(space: gymnasium.Space[Any], batch: Any, n: int) -> None:
 
 
 def _can_hold(space: gymnasium.Space[Any], batch: Any, n: int) -> bool:
-    if isinstance(space, FIXED_SIZE):
-        if not isinstance(batch, np.ndarray):
+    # what was given is asked for its type first, since spaces are slow to ask
+    if isinstance(batch, np.ndarray):
+        if not isinstance(space, FIXED_SIZE):
             return False
         return batch.shape == (n, *(space.shape or ())) and batch.dtype == space.dtype and batch.flags.carray
-    if isinstance(space, gymnasium.spaces.Dict):
-        if not isinstance(batch, dict) or batch.keys() != space.spaces.keys():
+    if isinstance(batch, dict):
+        if not isinstance(space, gymnasium.spaces.Dict) or batch.keys() != space.spaces.keys():
             return False
-        return all(_can_hold(part, batch[key], n) for key, part in space.spaces.items())
-    if isinstance(space, gymnasium.spaces.Tuple):
-        if not isinstance(batch, tuple) or len(batch) != len(space.spaces):
+        return all([_can_hold(part, batch[key], n) for key, part in space.spaces.items()])
+    if isinstance(batch, tuple):
+        if not isinstance(space, gymnasium.spaces.Tuple) or len(batch) != len(space.spaces):
             return False
-        return all(_can_hold(part, rows, n) for part, rows in zip(space.spaces, batch, strict=True))
+        return all([_can_hold(part, rows, n) for part, rows in zip(space.spaces, batch, strict=True)])
     return False
 
 
