@@ -182,7 +182,7 @@ def test_the_same_holds_on_their_own_where_one_environment_serves_all_cases(
         @settings(max_examples=examples)
         @given(scripts=SCRIPTS, lengths=LENGTHS, min_slots=st.integers(1, 3))
         def cases(scripts: list[Script], lengths: list[int], min_slots: int) -> None:
-            collect_and_check(vec, scripts, lengths, {"script": scripts}, min_slots)
+            collect_and_check(vec, scripts, lengths, {"script": scripts}, min_slots=min_slots)
 
         cases()
 

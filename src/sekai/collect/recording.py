@@ -6,6 +6,7 @@ counts (`commit`), so that a call which fails half way leaves nothing behind: th
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -111,7 +112,7 @@ class Recording:
 
     def row(self, time: int) -> Any:
         """The observations of a row, the one after the last included: a batch that is the fragment's own memory."""
-        return map_arrays(lambda column: column[time], self._observations)
+        return map_arrays(itemgetter(time), self._observations)
 
     def keep(self, cells: Cells, rows: Rows, into: Any = None) -> None:
         """Write what one call gave, all but what `commit` takes.
