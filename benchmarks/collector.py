@@ -4,7 +4,8 @@ Environments of the same arguments are stepped in turns within one process, the 
 same function of the observations as policy: in a bare loop; in a loop that also copies the observations into the rows
 of two fragments in turn, as whoever keeps them must; by a `Collector`; and by one with `share_observations`, for which
 the environment writes them there. Quoted are microseconds of a call, medians over rounds, and of each round a
-collector's time beyond the loop that copies: at most 15 is the aim.
+collector's time beyond the loop that copies: at most 15 is the aim. With `--cpu` they are of processor time, for a
+machine on which other programs run too.
 """
 
 from __future__ import annotations
@@ -51,11 +52,11 @@ class Loop:
                     target[self.row] = part
 
 
-def seconds(run: Callable[[], Any]) -> float:
-    """What it takes."""
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
+def seconds(run: Callable[[int], None], calls: int, clock: Callable[[], float]) -> float:
+    """What so many calls take."""
+    start = clock()
+    run(calls)
+    return clock() - start
 
 
 class Collecting:
@@ -76,9 +77,10 @@ def measure(name: str, given: argparse.Namespace) -> list[str]:
     vecs = [sekai.make_vec(name, given.num_envs, vector_kwargs={"autoreset": given.mode}) for _ in range(4)]
     loops = [Loop(vecs[0], 0), Loop(vecs[1], 2 * given.length)]
     runs = [*loops, *(Collecting(vec, given.length, share) for vec, share in zip(vecs[2:], (False, True), strict=True))]
+    clock = time.process_time if given.cpu else time.perf_counter
     rounds = []
     for number in range(given.rounds + 4):
-        taken = [seconds(lambda run=run: run.run(given.length)) / given.length * 1e6 for run in runs]
+        taken = [seconds(run.run, given.length, clock) / given.length * 1e6 for run in runs]
         if number >= 4:  # buffers are warm
             rounds.append(taken)
     for vec in vecs:
@@ -99,8 +101,10 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--mode", default="same_step")
+    parser.add_argument("--cpu", action="store_true")
     given = parser.parse_args()
-    print(f"native, {given.num_envs} slots, fragments of {given.length}, {given.mode}; microseconds a call")
+    unit = "microseconds of processor time a call" if given.cpu else "microseconds a call"
+    print(f"native, {given.num_envs} slots, fragments of {given.length}, {given.mode}; {unit}")
     print(f"{'environment':22}{'bare':>12}{'+ copy':>12}{'collector':>12}{'copy':>12}{'beyond':>12}{'of the best':>16}")
     for name in ("Trading-v0", "Portfolio-v0"):
         print(*measure(name, given), sep="\n")
