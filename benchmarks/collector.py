@@ -1,16 +1,17 @@
 """What a collector costs over the bare `vec.step` loop: `python benchmarks/collector.py`.
 
-Three environments of the same arguments are stepped in turns within one process, the calls of one fragment each, with
-the same function of the observations as policy: in a bare loop; in a loop that also copies the observations into the
-rows of two fragments in turn, as whoever keeps them must; and by a `Collector`. Quoted are microseconds of a call,
-medians over rounds, and of each round the collector's time beyond the loop that copies: at most 15 is the aim.
+Environments of the same arguments are stepped in turns within one process, the calls of one fragment each, with the
+same function of the observations as policy: in a bare loop; in a loop that also copies the observations into the rows
+of two fragments in turn, as whoever keeps them must; by a `Collector`; and by one with `share_observations`, for which
+the environment writes them there. Quoted are microseconds of a call, medians over rounds, and of each round a
+collector's time beyond the loop that copies: at most 15 is the aim. With `--cpu` they are of processor time, for a
+machine on which other programs run too.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import statistics
 import time
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import sekai
-from sekai.collect import Collector
+from sekai.collect import Collector, Fragment
 
 
 def policy_of(vec: sekai.VecEnv) -> Callable[[Any], Any]:
@@ -51,36 +52,46 @@ class Loop:
                     target[self.row] = part
 
 
-def seconds(run: Callable[[], Any]) -> float:
-    """What it takes."""
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
+def seconds(run: Callable[[int], None], calls: int, clock: Callable[[], float]) -> float:
+    """What so many calls take."""
+    start = clock()
+    run(calls)
+    return clock() - start
 
 
-def measure(name: str, given: argparse.Namespace) -> str:
-    """A line of the table."""
-    vecs = [sekai.make_vec(name, given.num_envs, vector_kwargs={"autoreset": given.mode}) for _ in range(3)]
-    bare, copying = Loop(vecs[0], 0), Loop(vecs[1], 2 * given.length)
-    collector = Collector(vecs[2], policy_of(vecs[2]), fragment_length=given.length)
-    collector.reset(seed=0)
-    fragment = None
+class Collecting:
+    """A collector whose latest fragment is held until the next is there."""
 
-    def collect() -> None:
-        nonlocal fragment
-        fragment = collector.collect()
+    def __init__(self, vec: sekai.VecEnv, length: int, share: bool) -> None:
+        self.collector = Collector(vec, policy_of(vec), fragment_length=length, share_observations=share)
+        self.collector.reset(seed=0)
+        self.fragment: Fragment | None = None
 
-    runs = [lambda: bare.run(given.length), lambda: copying.run(given.length), collect]
+    def run(self, calls: int) -> None:
+        """The calls of one fragment, whose length they are."""
+        self.fragment = self.collector.collect()
+
+
+def measure(name: str, given: argparse.Namespace) -> list[str]:
+    """The lines of an environment."""
+    vecs = [sekai.make_vec(name, given.num_envs, vector_kwargs={"autoreset": given.mode}) for _ in range(4)]
+    loops = [Loop(vecs[0], 0), Loop(vecs[1], 2 * given.length)]
+    runs = [*loops, *(Collecting(vec, given.length, share) for vec, share in zip(vecs[2:], (False, True), strict=True))]
+    clock = time.process_time if given.cpu else time.perf_counter
     rounds = []
     for number in range(given.rounds + 4):
-        taken = [seconds(run) / given.length * 1e6 for run in runs]
+        taken = [seconds(run.run, given.length, clock) / given.length * 1e6 for run in runs]
         if number >= 4:  # buffers are warm
-            rounds.append([*taken, taken[1] - taken[0], taken[2] - taken[1]])
-    medians = [statistics.median(column) for column in zip(*rounds, strict=True)]
-    least = [min(column) for column in zip(*rounds, strict=True)]
+            rounds.append(taken)
     for vec in vecs:
         vec.close()
-    return f"{name:14}" + "".join(f"{value:12.1f}" for value in medians) + f"{least[2] - least[1]:16.1f}"
+    bare, copying, *collectors = np.array(rounds).T
+    return [
+        f"{name:14}{how:8}"
+        + "".join(f"{np.median(column):12.1f}" for column in (bare, copying, own, copying - bare, own - copying))
+        + f"{own.min() - copying.min():16.1f}"
+        for how, own in zip(("copies", "shares"), collectors, strict=True)
+    ]
 
 
 def main() -> None:
@@ -90,11 +101,13 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--mode", default="same_step")
+    parser.add_argument("--cpu", action="store_true")
     given = parser.parse_args()
-    print(f"native, {given.num_envs} slots, fragments of {given.length}, {given.mode}; microseconds a call")
-    print(f"{'environment':14}{'bare':>12}{'+ copy':>12}{'collector':>12}{'copy':>12}{'beyond':>12}{'of the best':>16}")
+    unit = "microseconds of processor time a call" if given.cpu else "microseconds a call"
+    print(f"native, {given.num_envs} slots, fragments of {given.length}, {given.mode}; {unit}")
+    print(f"{'environment':22}{'bare':>12}{'+ copy':>12}{'collector':>12}{'copy':>12}{'beyond':>12}{'of the best':>16}")
     for name in ("Trading-v0", "Portfolio-v0"):
-        print(measure(name, given))
+        print(*measure(name, given), sep="\n")
 
 
 if __name__ == "__main__":

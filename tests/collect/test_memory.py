@@ -24,8 +24,11 @@ def address(array: Any) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def test_a_kept_fragment_never_changes() -> None:
-    collector = Collector(CodedVecEnv(2, 5), CodedPolicy(), fragment_length=4, values=True, infos=["t"])
+@pytest.mark.parametrize("share", [False, True])
+def test_a_kept_fragment_never_changes(share: bool) -> None:
+    collector = Collector(
+        CodedVecEnv(2, 5), CodedPolicy(), fragment_length=4, values=True, infos=["t"], share_observations=share
+    )
     kept = collector.collect()
     before = pickle.dumps((kept.observations, kept.kind, kept.next_values, kept.state, kept.episode_id, kept.infos))
     for _ in range(4):
@@ -46,9 +49,10 @@ def test_one_array_or_view_that_is_kept_never_changes_either() -> None:
         assert view.tolist() == then.tolist()
 
 
+@pytest.mark.parametrize("share", [False, True])
 @pytest.mark.parametrize("release", [True, False])
-def test_memory_of_a_fragment_that_is_gone_serves_a_later_one(release: bool) -> None:
-    collector = Collector(CodedVecEnv(2, 5), zeros, fragment_length=4)
+def test_memory_of_a_fragment_that_is_gone_serves_a_later_one(release: bool, share: bool) -> None:
+    collector = Collector(CodedVecEnv(2, 5), zeros, fragment_length=4, share_observations=share)
     used = set()
     for _ in range(6):
         fragment = collector.collect()
@@ -88,7 +92,8 @@ def test_a_policy_may_write_to_what_it_is_given() -> None:
         assert (fragment.observations >= 0).all() and (fragment.next_observations() >= 0).all()
 
 
-def test_a_large_fragment_costs_its_own_size_and_little_more() -> None:
+@pytest.mark.parametrize("share", [False, True])
+def test_a_large_fragment_costs_its_own_size_and_little_more(share: bool) -> None:
     shape = (30, 5)
 
     class Wide(sekai.NativeVecEnv):
@@ -100,12 +105,14 @@ def test_a_large_fragment_costs_its_own_size_and_little_more() -> None:
         def _reset_envs(self, indices: Any, options: Any) -> None: ...
 
         def _observe(self) -> Any:
-            return np.ones((256, *shape), np.float32)
+            observations = self._new_observations()
+            observations[:] = 1
+            return observations
 
         def _step(self, actions: Any) -> Any:
             return np.zeros(256), self.rng.random(256) < 0.01, np.zeros(256, bool), {}
 
-    collector = Collector(Wide(), lambda o: np.zeros(256, np.int64), fragment_length=64)
+    collector = Collector(Wide(), lambda o: np.zeros(256, np.int64), fragment_length=64, share_observations=share)
     collector.collect()  # what is made once
     gc.collect()
     tracemalloc.start()

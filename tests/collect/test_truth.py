@@ -92,12 +92,12 @@ def check_memory(fragment: Fragment) -> None:
 
 
 def collect_and_check(
-    vec: sekai.VecEnv, scripts: list[Script], lengths: list[int], options: Any = None, min_slots: int | None = None
+    vec: sekai.VecEnv, scripts: list[Script], lengths: list[int], options: Any = None, **given: Any
 ) -> None:
     """Collect one fragment of each length, each by the same collector's successor, and compare with the hand."""
     for length in lengths:
         collector = Collector(
-            vec, CodedPolicy(), fragment_length=length, values=True, state_stride=2, infos=["t"], min_slots=min_slots
+            vec, CodedPolicy(), fragment_length=length, values=True, state_stride=2, infos=["t"], **given
         )
         collector.reset(options=options)
         fragments = [collector.collect() for _ in range(3)]
@@ -182,7 +182,7 @@ def test_the_same_holds_on_their_own_where_one_environment_serves_all_cases(
         @settings(max_examples=examples)
         @given(scripts=SCRIPTS, lengths=LENGTHS, min_slots=st.integers(1, 3))
         def cases(scripts: list[Script], lengths: list[int], min_slots: int) -> None:
-            collect_and_check(vec, scripts, lengths, {"script": scripts}, min_slots)
+            collect_and_check(vec, scripts, lengths, {"script": scripts}, min_slots=min_slots)
 
         cases()
 

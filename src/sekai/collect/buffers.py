@@ -18,6 +18,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from sekai.collect.states import as_array
+from sekai.spaces import map_arrays
 from sekai.vector.actions import check_actions
 
 Memory = dict[str, NDArray[Any]]
@@ -110,6 +111,16 @@ def write(columns: Any, index: Any, batch: Any, what: str) -> None:
     else:
         for part, inner in zip(columns, batch, strict=True):
             write(part, index, inner, what)
+
+
+def read_only(batch: Any) -> Any:
+    """This batch, whose arrays refuse to be written to from now on; the memory may have other arrays."""
+    return map_arrays(_read_only, batch)
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    array.setflags(write=False)
+    return array
 
 
 def _check_like(columns: NDArray[Any], batch: NDArray[Any], what: str) -> None:

@@ -11,7 +11,8 @@ from sekai.collect.filling import Filler, Keeping
 from sekai.collect.fragment import Fragment
 from sekai.collect.lockstep import LockStep
 from sekai.collect.overlapped import Overlapped
-from sekai.collect.rows import Restart, overlapping_source_of, source_of
+from sekai.collect.rows import Restart, Source, overlapping_source_of, source_of
+from sekai.spaces import has_fixed_size
 from sekai.spaces.checks import whole_number
 
 
@@ -44,13 +45,19 @@ class Collector:
             all have ended (`"all"`); until then they return FROZEN rows.
         min_slots: how many slots to wait for at a time, from 1 to `N`; fewer where fewer lack rows. The policy then
             acts on `k` of the slots, whatever `k` is. None: all slots advance together, by `step`.
+        share_observations: let the policy act on the rows of the fragment themselves, over any vector environment, and
+            a native one write its observations right there, which saves a copy. The policy must not write to what it
+            is given: NumPy raises ValueError; `torch.from_numpy` only warns, once, and does not protect the tensor.
+            What it keeps it copies: a row holds the memory of its whole fragment, and a reset in the middle of a
+            fragment writes it anew. False: the arrays are the policy's own.
 
     Attributes:
         num_slots: number of slots, `N`.
 
     Raises:
         TypeError: no vector environment, no policy, or no `value` where values are wanted.
-        ValueError: an argument out of range, or `min_slots` where slots cannot advance on their own.
+        ValueError: an argument out of range, `min_slots` where slots cannot advance on their own, or
+            `share_observations` together with `min_slots` or with observations that have no fixed size.
 
     Example:
         >>> import sekai
@@ -73,6 +80,7 @@ class Collector:
         state_stride: int | None = None,
         restart: Restart = "each",
         min_slots: int | None = None,
+        share_observations: bool = False,
     ) -> None:
         overlapping = None if min_slots is None else overlapping_source_of(vec, restart)
         source = source_of(vec, restart) if overlapping is None else overlapping
@@ -88,8 +96,15 @@ class Collector:
         )
         self._filler: Filler
         if overlapping is None:
-            self._filler = LockStep(source, decider, counters, keeping)
+            if share_observations:
+                _check_shareable(source)
+            self._filler = LockStep(source, decider, counters, keeping, shares=share_observations)
         else:
+            if share_observations:
+                raise ValueError(
+                    "share_observations is True, and min_slots was given: slots that advance on their own do not stand "
+                    "in the same row of the fragment. Leave out one of the two."
+                )
             wanted = _checked_min_slots(min_slots, self.num_slots)
             self._filler = Overlapped(overlapping, decider, counters, keeping, min_slots=wanted)
 
@@ -125,6 +140,14 @@ class Collector:
             ValueError, TypeError, LookupError: what the policy or the environment returned is not what was agreed.
         """
         return self._filler.collect()
+
+
+def _check_shareable(source: Source) -> None:
+    if not has_fixed_size(source.observation_space):
+        raise ValueError(
+            f"share_observations is True, and observations of {source.observation_space} have no fixed size, so that "
+            "they stand in a fragment as objects and not as arrays; leave it out."
+        )
 
 
 def _checked_min_slots(given: Any, num_slots: int) -> int:

@@ -60,8 +60,8 @@ class GymnasiumSource(Source):
         self._lost[:] = False
         return observations
 
-    def step(self, actions: Any) -> Rows:
-        """Step; under DISABLED reset what has ended, through `options["reset_mask"]`.
+    def step(self, actions: Any, into: Any = None) -> Rows:
+        """Step; under DISABLED reset what has ended, through `options["reset_mask"]`. Nothing is written to `into`.
 
         Raises:
             ResetRequired: an earlier call failed. What it moved is not known, as gymnasium keeps no record of it.

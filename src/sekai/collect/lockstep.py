@@ -8,20 +8,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.collect.buffers import read_only
 from sekai.collect.cells import Cells
 from sekai.collect.counters import Counters
 from sekai.collect.deciding import Decider, Plan
 from sekai.collect.filling import Filler, Keeping
+from sekai.collect.fragment import Fragment
 from sekai.collect.recording import Recording
 from sekai.collect.rows import Rows, Source
 from sekai.collect.states import put
+from sekai.spaces import copy_batch
 
 
 class LockStep(Filler):
-    """Fills fragments row by row, each row by one call of `step`."""
+    """Fills fragments row by row, each row by one call of `step`.
 
-    def __init__(self, source: Source, decider: Decider, counters: Counters, keeping: Keeping) -> None:
+    Args:
+        source, decider, counters, keeping: as for `Filler`.
+        shares: whether the policy acts on the rows of the fragment themselves, into which the environment may write.
+    """
+
+    def __init__(
+        self, source: Source, decider: Decider, counters: Counters, keeping: Keeping, *, shares: bool = False
+    ) -> None:
         super().__init__(source, decider, counters, keeping)
+        self._shares = shares
         self._rows = [Cells(t, self._every) for t in range(self._length + 1)]
         self._t = 0
         self._nobody_starts = np.zeros(len(self._every), bool)
@@ -35,6 +46,16 @@ class LockStep(Filler):
 
     def _begin_with(self, observations: Any, state: Any) -> None:
         self._observations, self._state = observations, state
+
+    def _begin_rows(self, recording: Recording) -> None:
+        super()._begin_rows(recording)
+        if self._shares:
+            self._observations = read_only(recording.row(self._t))
+
+    def _finish(self, recording: Recording) -> Fragment:
+        if self._shares:  # or its memory would not serve another fragment as soon as nobody holds this one
+            self._observations = read_only(copy_batch(self._source.observation_space, self._observations))
+        return super()._finish(recording)
 
     def _steps_to_come(self) -> NDArray[np.int64]:
         if self._uncounted:
@@ -54,12 +75,13 @@ class LockStep(Filler):
         decided = perf_counter()
         counters.policy_seconds += decided - begun
         rows: Rows | None = None
+        into = recording.row(self._t + 1) if self._shares else None
         try:
             try:
-                rows = self._source.step(plan.env_actions)
+                rows = self._source.step(plan.env_actions, into)
             finally:
                 counters.environment_seconds += perf_counter() - decided
-            self._take(recording, cells, plan, rows)
+            self._take(recording, cells, plan, rows, into)
         except BaseException:
             counters.count_failed(len(self._every))
             if rows is not None:
@@ -67,9 +89,10 @@ class LockStep(Filler):
             raise
         counters.count(rows.kind, rows.plain)
 
-    def _take(self, recording: Recording, cells: Cells, plan: Plan, rows: Rows) -> None:
+    def _take(self, recording: Recording, cells: Cells, plan: Plan, rows: Rows, into: Any) -> None:
         """Keep the rows of a call and go on from them. What can raise comes before what changes anything."""
-        recording.keep(cells, rows)
+        recording.keep(cells, rows, into)
+        observations = read_only(into) if self._shares else rows.observations
         state = plan.state
         if rows.plain:
             starts = self._nobody_starts
@@ -86,6 +109,6 @@ class LockStep(Filler):
             self._uncounted += 1
             self._steps_to_come()[slots] = 0
             self._episodes[slots] += 1
-        self._observations, self._state, self._starts = rows.observations, state, starts
+        self._observations, self._state, self._starts = observations, state, starts
         if state is not None and self._t < self._length:
             self._keep_states(recording, self._rows[self._t], starts)

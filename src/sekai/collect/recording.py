@@ -6,6 +6,7 @@ counts (`commit`), so that a call which fails half way leaves nothing behind: th
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -109,11 +110,22 @@ class Recording:
         if self._values is not None and plan.values is not None:
             write(self._values, here, plan.values, "values")
 
-    def keep(self, cells: Cells, rows: Rows) -> None:
-        """Write what one call gave, all but what `commit` takes."""
+    def row(self, time: int) -> Any:
+        """The observations of a row, the one after the last included: a batch that is the fragment's own memory."""
+        return map_arrays(itemgetter(time), self._observations)
+
+    def keep(self, cells: Cells, rows: Rows, into: Any = None) -> None:
+        """Write what one call gave, all but what `commit` takes.
+
+        Args:
+            cells: where it stands.
+            rows: what it gave.
+            into: the row of the observations where the environment may have written them itself, see `Source.step`.
+        """
         here, after = cells.here, cells.after
         self._rewards[here] = rows.rewards
-        write(self._observations, after, rows.observations, "observations")
+        if rows.observations is not into:
+            write(self._observations, after, rows.observations, "observations")
         if not rows.plain:
             self.kind[here], self._terminated[here], self._truncated[here] = rows.kind, rows.terminated, rows.truncated
             self.starts[after] = rows.starts

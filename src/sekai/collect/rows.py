@@ -89,8 +89,14 @@ class Source(ABC):
         """Start an episode in every slot; the batch of first observations."""
 
     @abstractmethod
-    def step(self, actions: Any) -> Rows:
-        """One call."""
+    def step(self, actions: Any, into: Any = None) -> Rows:
+        """One call.
+
+        Args:
+            actions: the batch.
+            into: a batch that the environment may write the observations into. Where it has, it is
+                `rows.observations`; else what it holds is undefined.
+        """
 
     @abstractmethod
     def lose(self, rows: Rows) -> None:
@@ -199,9 +205,9 @@ class SekaiSource(Source):
         """Slots that were sent an action whose row has not been received, bool `(num_envs,)`."""
         return self._vec.outstanding
 
-    def step(self, actions: Any) -> Rows:
+    def step(self, actions: Any, into: Any = None) -> Rows:
         """Step, and under "disabled" reset what has ended."""
-        result = self._vec.step(actions)
+        result = self._vec.step(actions) if into is None else self._vec.step_into(actions, into)
         rows = SekaiRows(
             result.observations, result.rewards, result.terminated, result.truncated, result.kind, result.infos
         )

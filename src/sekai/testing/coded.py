@@ -151,7 +151,9 @@ class CodedVecEnv(NativeVecEnv):
         return {"t": self.t[indices]}
 
     def _observe(self) -> NDArray[np.float64]:
-        return np.stack([np.arange(self.num_envs), self.episode, self.t], axis=1).astype(np.float64)
+        observations: NDArray[np.float64] = self._new_observations()
+        observations[:, 0], observations[:, 1], observations[:, 2] = np.arange(self.num_envs), self.episode, self.t
+        return observations
 
     def _step(self, actions: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
         self.t += ~self.frozen

@@ -99,6 +99,24 @@ class VecEnv(ABC):
             InvalidAction: the batch does not fit; nothing moves.
         """
 
+    def step_into(self, actions: Any, observations: Any) -> VecStepResult:
+        """`step`, which may write the observations into arrays of the caller's instead of new ones.
+
+        A native environment does so where it can. Any other, and a wrapper, returns arrays of its own, as `step` does.
+        `result.observations is observations` says which it was. What the arrays hold is undefined where it was not,
+        and after an exception.
+
+        Args:
+            actions: as for `step`.
+            observations: a batch as `batch_observation_space` has it, in C-contiguous arrays. It is written to during
+                this call only.
+
+        Raises:
+            ValueError: a batch that does not fit; nothing moves.
+            Exception: what `step` raises.
+        """
+        return self.step(actions)
+
     def send(self, actions: Any, slots: Any) -> None:
         """Begin to step some slots; `recv` returns their rows.
 

@@ -26,14 +26,14 @@ from sekai.core.slots import (
 from sekai.core.states import Arrays, check_like, join
 from sekai.errors import InvalidObservation
 from sekai.seeding import Seed, VecSeed, check_seed, slot_seeds
-from sekai.spaces import copy_batch, copy_rows, finish_batch, read_row
+from sekai.spaces import copy_batch, copy_rows, empty_batch, finish_batch, read_row
 from sekai.vector import states
 from sekai.vector.actions import check_actions
 from sekai.vector.arrays import ArrayVecEnv
 from sekai.vector.base import AutoresetOptions
 from sekai.vector.exclusive import exclusive, exclusive_step
 from sekai.vector.infos import Infos, Part, TakenInfos
-from sekai.vector.outputs import check_batch, check_column, check_info, describe
+from sekai.vector.outputs import check_batch, check_column, check_info, check_target, describe
 from sekai.vector.requests import ResetRequest, reset_request
 from sekai.vector.results import VecResetResult, VecStepResult
 from sekai.wrappers.time import check_max_episode_steps
@@ -84,6 +84,8 @@ class NativeVecEnv(ArrayVecEnv):
         self._last_actions: Any = None
         self._flags = np.zeros((2, self.num_envs), bool)  # terminated, truncated of the latest rows
         self._held: Any = None  # last rows of frozen slots, in a batch
+        self._offered: Any = None  # where the next call is to write the observations
+        self._into: Any = None  # where this one is, until it has taken the arrays
         self._every_slot = np.ones(self.num_envs, bool)
         self._steady = False  # every slot is live and no row was lost
         self._unchecked = {"_observe", "_step", "_reset_infos"}
@@ -99,7 +101,7 @@ class NativeVecEnv(ArrayVecEnv):
         raise NotImplementedError(f"{type(self).__name__} must implement _reset_envs(indices, options).")
 
     def _observe(self) -> Any:
-        """The observations of all slots, as new arrays `(num_envs, *shape)`."""
+        """The observations of all slots, as new arrays `(num_envs, *shape)`; see `_new_observations`."""
         raise NotImplementedError(f"{type(self).__name__} must implement _observe().")
 
     def _step(self, actions: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
@@ -119,6 +121,10 @@ class NativeVecEnv(ArrayVecEnv):
         Saves a second full `_observe` in calls in which episodes end.
         """
         raise NotImplementedError
+
+    def _empty_observations(self) -> Any:
+        """Optional: new arrays for `_new_observations`, faster than the base class makes them."""
+        return empty_batch(self.observation_space, self.num_envs)
 
     def _check_options(self, indices: Indices, options: list[dict[str, Any] | None]) -> None:
         """Optional: raise for options that `_reset_envs` would refuse, before anything moves."""
@@ -146,6 +152,15 @@ class NativeVecEnv(ArrayVecEnv):
         By default names, shapes and dtypes must be those of what `_get_state` returns now.
         """
         check_like(join(env=arrays), join(env=self._get_state()))
+
+    def _new_observations(self) -> Any:
+        """Arrays for `_observe` to fill and return: those that `step_into` was given, else new ones.
+
+        A `_step` that finds the observations on its way may take them too, once in a call. A subclass that makes its
+        arrays in another way is none the worse: the caller of `step_into` then copies them.
+        """
+        into, self._into = self._into, None
+        return self._empty_observations() if into is None else into
 
     @property
     def max_episode_steps(self) -> int | None:
@@ -324,9 +339,19 @@ class NativeVecEnv(ArrayVecEnv):
 
     # ---- step ----------------------------------------------------------------------------------
 
+    def step_into(self, actions: Any, observations: Any) -> VecStepResult:
+        """Step all slots; see `VecEnv.step_into`. It is for a subclass to make use of `_new_observations`."""
+        check_target(self.observation_space, observations, self.num_envs)
+        self._offered = observations
+        try:
+            return self.step(actions)
+        finally:
+            self._offered = self._into = None
+
     @exclusive_step
     def step(self, actions: Any) -> VecStepResult:
         """Step all slots; see `VecEnv.step`."""
+        self._into, self._offered = self._offered, None
         self._require_open()
         if self._unfinished is not None:
             self._note_unfinished()

@@ -1,4 +1,4 @@
-"""Checks of what the hooks of a native env return, made once per hook."""
+"""Checks of what the hooks of a native env return, made once per hook, and of what observations are written into."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from sekai.errors import InvalidObservation
 from sekai.spaces import has_fixed_size
+from sekai.spaces.batch import FIXED_SIZE
 
 
 def check_batch(space: gymnasium.Space[Any], batch: Any, n: int, hook: str) -> None:
@@ -32,6 +33,32 @@ def check_batch(space: gymnasium.Space[Any], batch: Any, n: int, hook: str) -> N
             )
     elif not isinstance(batch, (tuple, list)) or len(batch) != n:
         raise InvalidObservation(f"{hook} returned {describe(batch)}; expected {n} samples of {space}.")
+
+
+def check_target(space: gymnasium.Space[Any], batch: Any, n: int) -> None:
+    """Raise `ValueError` unless a compiled kernel can write `n` observations of `space` into `batch`."""
+    if not _can_hold(space, batch, n):
+        raise ValueError(
+            "step_into() cannot write into the batch it was given; expected arrays that are writable, C-contiguous "
+            f"and aligned, in the structure, shapes and dtypes of {n} observations of {space}."
+        )
+
+
+def _can_hold(space: gymnasium.Space[Any], batch: Any, n: int) -> bool:
+    # what was given is asked for its type first, since spaces are slow to ask
+    if isinstance(batch, np.ndarray):
+        if not isinstance(space, FIXED_SIZE):
+            return False
+        return batch.shape == (n, *(space.shape or ())) and batch.dtype == space.dtype and batch.flags.carray
+    if isinstance(batch, dict):
+        if not isinstance(space, gymnasium.spaces.Dict) or batch.keys() != space.spaces.keys():
+            return False
+        return all([_can_hold(part, batch[key], n) for key, part in space.spaces.items()])
+    if isinstance(batch, tuple):
+        if not isinstance(space, gymnasium.spaces.Tuple) or len(batch) != len(space.spaces):
+            return False
+        return all([_can_hold(part, rows, n) for part, rows in zip(space.spaces, batch, strict=True)])
+    return False
 
 
 def check_column(values: Any, n: int, kinds: str, what: str) -> None:

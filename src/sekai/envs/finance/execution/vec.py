@@ -138,10 +138,13 @@ class OptimalExecutionVecEnv(FinanceVecEnv):
     def _reset_infos(self, indices: NDArray[np.intp]) -> dict[str, Any]:
         return self._slots.infos(indices, self.dt)
 
+    def _empty_observations(self) -> NDArray[np.float32]:
+        return np.empty((self.num_envs, 3), np.float32)
+
     def _observe(self) -> NDArray[np.float32]:
         observations, self._ready = self._ready, None
         if observations is None:
-            observations = np.empty((self.num_envs, 3), np.float32)
+            observations = self._new_observations()
             self._slots.observe(self._slots.every, self._template._blocks, observations)
         return observations
 
@@ -160,7 +163,7 @@ class OptimalExecutionVecEnv(FinanceVecEnv):
         shocks = self.rng.standard_normal(n)
         out = np.empty((xk.OUT_ROWS, slots.row_length))
         terminated = np.empty(n, bool)
-        observations = np.empty((n, 3), np.float32)
+        observations = self._new_observations()
         slots.advance(actions, self.frozen, self._template._blocks, shocks, out, terminated, observations)
         self._ready = observations
         return out[xk.REWARD, :n], terminated, np.zeros(n, bool), info_columns(out, n)

@@ -224,7 +224,7 @@ class MarketMakingEnv(ParameterEnv):
         slots = self._slots
         slots.start(slots.every, self._block)
         self._live = True
-        observation = np.empty((1, 2), np.float32)
+        observation = slots.new_observations()
         slots.observe(slots.every, self._block, observation)
         mid = self.mid
         info = {
@@ -255,7 +255,8 @@ class MarketMakingEnv(ParameterEnv):
         if not self._live:
             raise ResetRequired("The episode has not begun, or has ended: call reset() before step().")
         offsets = self._checked(action)
-        out, flags, observations = self._slots.advance(offsets, self._frozen, self._block, self.rng)
+        observations = self._slots.new_observations()
+        out, flags = self._slots.advance(offsets, self._frozen, self._block, self.rng, observations)
         (reward,), (mid,), (inventory,), (cash,), (wealth,), (bid,), (ask,), (spread,), (carried,), (dt,) = out.tolist()
         (terminated,), (truncated,), (bid_filled,), (ask_filled,) = flags.tolist()
         self._live = not terminated

@@ -99,21 +99,25 @@ class MarketMakingSlots:
         frozen: NDArray[np.bool_],
         block: NDArray[np.float64],
         rng: np.random.Generator,
-    ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float32]]:
+        observations: NDArray[np.float32],
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Step the slots that are not frozen; all draws come first, one shock and two uniforms for every slot.
 
         Returns:
-            new arrays `out`, `flags`, `observations`; see `making.kernel`.
+            new arrays `out` and `flags`; see `making.kernel`.
         """
         num_slots = len(self.every)
         out = np.empty((mk.OUT_ROWS, self.state.shape[1]))
         flags = np.empty((mk.FLAG_ROWS, num_slots), bool)
-        observations = np.empty((num_slots, 2), np.float32)
         rng.standard_normal(out=self.shocks)
         rng.random(out=self.uniforms)
         arrays = offsets, frozen, block, self.shocks, self.uniforms, self.state, self.clock, out, flags, observations
         self.threads.run(mk.advance.compiled, *arrays)
-        return out[:, :num_slots], flags, observations
+        return out[:, :num_slots], flags
+
+    def new_observations(self) -> NDArray[np.float32]:
+        """Memory for the observations of all slots."""
+        return np.empty((len(self.every), 2), np.float32)
 
     def column(self, row: int) -> NDArray[np.float64]:
         """One row of `state`, a new array `(N,)`."""

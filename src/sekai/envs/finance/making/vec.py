@@ -169,10 +169,13 @@ class MarketMakingVecEnv(FinanceVecEnv):
             "inventory_pnl": np.zeros(count),
         }
 
+    def _empty_observations(self) -> NDArray[np.float32]:
+        return self._slots.new_observations()
+
     def _observe(self) -> NDArray[np.float32]:
         observations, self._ready = self._ready, None
         if observations is None:
-            observations = np.empty((self.num_envs, 2), np.float32)
+            observations = self._new_observations()
             self._slots.observe(self._slots.every, self.template._block, observations)
         return observations
 
@@ -187,7 +190,9 @@ class MarketMakingVecEnv(FinanceVecEnv):
 
     def _step(self, actions: NDArray[np.float32]) -> tuple[Any, Any, Any, dict[str, Any]]:
         slots = self._slots
-        out, flags, self._ready = slots.advance(actions, self.frozen, self.template._block, self.rng)
+        observations = self._new_observations()
+        out, flags = slots.advance(actions, self.frozen, self.template._block, self.rng, observations)
+        self._ready = observations
         rewards, mid, inventory, cash, wealth, bid, ask, spread, carried, dt = out
         terminated, truncated, bid_filled, ask_filled = flags
         infos = {

@@ -329,8 +329,9 @@ class PortfolioEnv(ParameterEnv):
         slots = self._slots
         self._take(action)
         before = None if slots.rewards.is_log else slots.before()
-        weights, asset_returns, seen = slots.advance(
-            self._action, self._frozen, self._blocks, self.rng, self._out, self._flags
+        seen = slots.new_observations()
+        weights, asset_returns = slots.advance(
+            self._action, self._frozen, self._blocks, self.rng, self._out, self._flags, seen
         )
         (reward,), (equity,), (value,), (turnover,), (cost,), (dt,) = self._out.tolist()
         (terminated,), (truncated,) = self._flags.tolist()

@@ -196,22 +196,23 @@ class PortfolioSlots:
         rng: np.random.Generator,
         out: NDArray[np.float64],
         flags: NDArray[np.bool_],
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], dict[str, NDArray[np.float32]]]:
+        seen: dict[str, NDArray[np.float32]],
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Step all slots; see `portfolio.kernel.advance`.
 
         Args:
             actions, frozen, blocks, out, flags: see there.
             rng: draws the shocks, before anything moves; not used with a history.
+            seen: where the observations go.
 
         Returns:
-            Weights `(N, n + 1)`, returns of the assets `(N, n)` and observations, new arrays.
+            Weights `(N, n + 1)` and returns of the assets `(N, n)`, new arrays.
 
         Raises:
             FloatingPointError: a simulated price became 0 or infinite; nothing has moved.
         """
         n, n_assets = len(self.every), self.shape[1]
         weights, asset_returns = np.empty((n_assets + 1, n)), np.empty((n_assets, n))
-        seen = self.new_observations()
         log_returns = self._draws
         if self.simulated:
             if self._market is None:
@@ -244,7 +245,7 @@ class PortfolioSlots:
             pk.advance.compiled(0, n, *arguments)
         else:
             self.threads.run(pk.advance.compiled, *arguments)
-        return weights.T, asset_returns.T, seen
+        return weights.T, asset_returns.T
 
     def _simulate(self, shocks: NDArray[np.float64], frozen: NDArray[np.bool_], blocks: Blocks) -> int:
         """`portfolio.kernel.simulate`, and the exponentials of the log returns where no slot is refused.

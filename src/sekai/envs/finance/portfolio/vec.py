@@ -149,10 +149,13 @@ class PortfolioVecEnv(FinanceVecEnv):
     def _reset_infos(self, indices: NDArray[np.intp]) -> dict[str, Any]:
         return self._slots.infos(indices, self.template.dt, self.template.capital)
 
+    def _empty_observations(self) -> dict[str, NDArray[np.float32]]:
+        return self._slots.new_observations()
+
     def _observe(self) -> dict[str, NDArray[np.float32]]:
         observations, self._ready = self._ready, None
         if observations is None:
-            observations = self._slots.new_observations()
+            observations = self._new_observations()
             self._slots.observe(self._slots.every, observations)
         return observations
 
@@ -171,9 +174,11 @@ class PortfolioVecEnv(FinanceVecEnv):
         out = np.empty((pk.OUT_ROWS, n))
         flags = np.empty((2, n), bool)
         before = None if slots.rewards.is_log else slots.before()
-        weights, asset_returns, self._ready = slots.advance(
-            actions, self.frozen, template._blocks, self.rng, out, flags
+        observations = self._new_observations()
+        weights, asset_returns = slots.advance(
+            actions, self.frozen, template._blocks, self.rng, out, flags, observations
         )
+        self._ready = observations
         rewards, equity, value, turnover, cost, dt = out
         terminated, truncated = flags
         if before is not None:

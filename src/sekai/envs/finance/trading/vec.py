@@ -162,10 +162,13 @@ class TradingVecEnv(FinanceVecEnv):
     def _reset_infos(self, indices: NDArray[np.intp]) -> dict[str, Any]:
         return self._slots.infos(indices, self.template.dt)
 
+    def _empty_observations(self) -> NDArray[np.float32]:
+        return np.empty(self._shape, np.float32)
+
     def _observe(self) -> NDArray[np.float32]:
         observations, self._ready = self._ready, None
         if observations is None:
-            observations = np.empty(self._shape, np.float32)
+            observations = self._new_observations()
             self._slots.observe(self._slots.every, observations)
         return observations
 
@@ -184,7 +187,7 @@ class TradingVecEnv(FinanceVecEnv):
         shocks = slots.draw(self.rng, frozen, block)
         out = np.empty((tk.OUT_ROWS, slots.row_length))
         flags = np.empty((2, n), bool)
-        observations = np.empty(self._shape, np.float32)
+        observations = self._new_observations()
         before = None if slots.rewards.is_log else slots.before()
         slots.advance(actions, frozen, block, shocks, out, flags, observations)
         self._ready = observations
