@@ -50,6 +50,11 @@ TRANSFORMING = frozenset(
     }
 )
 
+#: classes whose actions are in other units than those of the environment inside, or meant for another step
+ACTING = frozenset(
+    {"ActionWrapper", "VecActionWrapper", "VectorActionWrapper", "RescaleAction", "TransformAction", "DelayAction"}
+)
+
 
 class Layer(NamedTuple):
     """One layer.
@@ -116,6 +121,11 @@ def changed_margins(env: Any) -> tuple[int | None, str] | None:
         if far and slot is not None and wrong[slot]:
             return slot, "a reward wrapper" if found is None else found.name
     return None
+
+
+def changes_actions(env: Any) -> bool:
+    """Whether a layer hands on other actions than it is given."""
+    return any(layer.bases & ACTING for _, layers in chains(env) for layer in layers)
 
 
 def declared(env: Any, name: str) -> list[tuple[int | None, Any]]:

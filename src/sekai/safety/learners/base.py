@@ -14,6 +14,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.save_util import load_from_zip_file
 
 from sekai.compat import to_sb3
+from sekai.safety.action_box import ActionBox
 from sekai.safety.arrays import Tensor
 from sekai.safety.backups import Mode, check_terminal_type
 from sekai.safety.contract import declared, require_margins
@@ -156,17 +157,18 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
             return {key: self._tensors(part) for key, part in observations.items()}
         return torch.as_tensor(observations, device=self.device)
 
-    def _action_bounds(self) -> tuple[Tensor, Tensor]:
-        space = self.action_space
-        bounds = getattr(self, "_bounds", None)
-        if bounds is None:
-            bounds = self._bounds = tuple(torch.as_tensor(edge, device=self.device) for edge in (space.low, space.high))
-        return bounds
+    @property
+    def _box(self) -> ActionBox | None:
+        """The box of the actions; None for other spaces."""
+        box: ActionBox | None = getattr(self, "_known_box", None)
+        if box is None and isinstance(self.action_space, spaces.Box):
+            box = self._known_box = ActionBox(self.action_space, self.device)
+        return box
 
-    def _unscaled(self, actions: Tensor) -> Tensor:
-        """Actions within [-1, 1] in the units of the box."""
-        low, high = self._action_bounds()
-        return low + 0.5 * (actions + 1.0) * (high - low)
+    def _executed(self, actions: Tensor) -> Tensor:
+        """What the environment is given for actions of the policy: in a box, their place in it."""
+        box = self._box
+        return actions if box is None else box.unscaled(actions)
 
     # ---- discount and failure value ------------------------------------------------------------
 
@@ -199,7 +201,7 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
     # ---- saving --------------------------------------------------------------------------------
 
     def _excluded_save_params(self) -> list[str]:
-        return [*super()._excluded_save_params(), "_bounds"]
+        return [*super()._excluded_save_params(), "_known_box"]
 
     def save(self, path: Any, exclude: Any = None, include: Any = None) -> None:
         """Save as the SB3 class does; nothing in the file is bound to a device."""

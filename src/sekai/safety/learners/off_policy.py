@@ -111,7 +111,7 @@ class OffPolicySafety(SafetyLearner):
         replay_buffer.add(
             before,
             following,
-            actions,
+            self._kept(actions, step.executed),
             step.g,
             not_done=~backup_ends(step.terminated, step.timeouts, bootstrap_on_timeout=self.bootstrap_on_timeout),
             finals=finals,
@@ -140,11 +140,12 @@ class OffPolicySafety(SafetyLearner):
             return 2 * torch.rand((num_envs, *space.shape), device=self.device) - 1
         return torch.randint(int(space.n), (num_envs,), device=self.device)
 
-    def _executed(self, actions: Tensor) -> Tensor:
-        """The actions in the units of the environment."""
-        if not isinstance(self.action_space, spaces.Box):
-            return actions
-        return self._unscaled(actions)
+    def _kept(self, given: Tensor, executed: Tensor | None) -> Tensor:
+        """The actions to learn from: those that the environment says it executed, boxes scaled to [-1, 1]."""
+        if executed is None:
+            return given
+        executed = executed.reshape(given.shape)
+        return executed if self._box is None else self._box.scaled(executed)
 
     def _targets(self, batch: SafetyBatch, v_next: Tensor) -> Tensor:
         """What Q of the batch is regressed on."""
