@@ -61,6 +61,7 @@ class ArrayStepper:
         mode: of the learner; an avoid learner does not look at l.
         device: of the tensors.
         finals: whether the last observations of timeouts are wanted.
+        executed: whether the actions that were executed are.
 
     Raises:
         LookupError: by `step`: a reach-avoid step without l, or an executed action of some slots only; the message
@@ -68,10 +69,10 @@ class ArrayStepper:
         ValueError: by `step`: a margin that is not finite, or a timeout whose last observation is missing.
     """
 
-    def __init__(self, env: Any, mode: Mode, device: Any, *, finals: bool) -> None:
+    def __init__(self, env: Any, mode: Mode, device: Any, *, finals: bool, executed: bool = False) -> None:
         self._env, self._device, self._finals = env, device, finals
         self._has_target = mode == REACH_AVOID
-        self._same_units = not changes_actions(env)
+        self._reads_executed = executed and not changes_actions(env)
 
     def step(self, actions: Tensor) -> MarginStep:
         """One step of all slots."""
@@ -98,12 +99,12 @@ class ArrayStepper:
             torch.as_tensor(timeouts, device=self._device),
             self._final_observations(np.flatnonzero(timeouts), infos) if self._finals else None,
             infos,
-            self._executed(infos),
+            self._executed(infos) if self._reads_executed else None,
         )
 
     def _executed(self, infos: list[dict[str, Any]]) -> Tensor | None:
         given = [info[EXECUTED_KEY] for info in infos if EXECUTED_KEY in info]
-        if not given or not self._same_units:
+        if not given:
             return None
         if len(given) < len(infos):
             slot = next(slot for slot, info in enumerate(infos) if EXECUTED_KEY not in info)

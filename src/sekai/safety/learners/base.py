@@ -51,6 +51,7 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
 
     mode: ClassVar[Mode]
     dt: float = DEFAULT_DT
+    _learns_from_executed: ClassVar[bool] = False  # actions that the environment says it executed
     _last_obs: Any
 
     def __init__(
@@ -124,7 +125,8 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
     def _stepper(self) -> Stepper:
         if is_tensor_env(self.env):
             return TensorStepper(self.env, self.mode, finals=self.bootstrap_on_timeout)
-        return ArrayStepper(self.env, self.mode, self.device, finals=self.bootstrap_on_timeout)
+        wanted = {"finals": self.bootstrap_on_timeout, "executed": self._learns_from_executed}
+        return ArrayStepper(self.env, self.mode, self.device, **wanted)
 
     def _setup_learn(
         self, total_timesteps: int, callback: Any = None, reset_num_timesteps: bool = True, *args: Any, **kwargs: Any

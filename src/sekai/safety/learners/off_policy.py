@@ -31,6 +31,7 @@ class OffPolicySafety(SafetyLearner):
     """Collecting of an off-policy safety learner; stands before the SB3 class among the bases."""
 
     replay_buffer: TensorReplayBuffer
+    _learns_from_executed = True
     _last_original_obs: Any
     _unread: Tensor | None = None  # episodes that have ended since it was last read from the device
     _log_interval: int | None = None

@@ -15,6 +15,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from sekai.safety.action_box import unit_box
 from sekai.safety.backups import backup_ends
 from sekai.safety.learners.base import SafetyLearner
+from sekai.safety.learners.gaussian import make_cheaper
 from sekai.safety.steps import Stepper
 from sekai.safety.tensor.rollouts import TensorReachAvoidRolloutBuffer, TensorSafetyRolloutBuffer
 
@@ -37,6 +38,7 @@ class OnPolicySafety(SafetyLearner):
             super()._setup_model()
         finally:
             self.action_space = given
+        make_cheaper(self.policy)
 
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
