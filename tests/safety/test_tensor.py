@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from sekai.safety.tensor import (  # noqa: E402
     is_tensor_env,
 )
 from sekai.safety.tensor.stepper import TensorStepper  # noqa: E402
+from tests.safety.watched import Watched  # noqa: E402
 
 torch.set_num_threads(1)  # networks this small only wait for a second one
 
@@ -191,48 +193,104 @@ def test_normalised_observations_have_mean_0_and_variance_1_and_margins_are_left
         other.load_state_dict({"mean": torch.zeros(1)})
 
 
-class Counts:
-    """Counts what is read from the device: tensors as numbers, arrays and copies to the host."""
+#: what one rollout may read, whatever its length: a look for margins that are no numbers, and the log
+PER_ROLLOUT = {
+    "compute_returns_and_advantage: item": 1,  # whether all margins are finite
+    "_mean: item": 2,  # shares of values
+    "_share: item": 2,  # shares of branches
+    "diagnostics: mask": 1,  # the values of first states
+    "diagnostics: item": 1,  # their mean
+    "read: item": 2,  # the falls of an environment that declares nothing
+}
+#: the same in reach-avoid: one branch more, and no failure value
+PER_ROLLOUT_REACH_AVOID = {**PER_ROLLOUT, "_share: item": 3, "read: item": 0}
+#: what PPO of Stable-Baselines3 reads for its log, from one batch and from one update
+PER_BATCH = {"train: item": 4, "train: cpu": 1, "train: numpy": 1}
+PER_UPDATE = {"train: item": 2, "values: cpu": 1, "values: numpy": 1, "returns: cpu": 1, "returns: numpy": 1}
+#: what SAC reads: three numbers of each gradient step, then the log of an update, with the episodes that ended
+PER_GRADIENT_STEP = {"_update: item": 3}
+PER_SAC_UPDATE = {"_count_episodes: item": 1, "_mean: item": 2, "_share: item": 2, "read: item": 2}
+PER_SAC_UPDATE_REACH_AVOID = {**PER_SAC_UPDATE, "_share: item": 3, "read: item": 0}
 
-    READS = ("item", "tolist", "numpy", "cpu", "__bool__", "__float__", "__int__", "nonzero")
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.reads: list[str] = []
-        self.on = False
-        for name in self.READS:
-            monkeypatch.setattr(torch.Tensor, name, self._counted(name, getattr(torch.Tensor, name)))
+class Reads(Walks):
+    """Looks at one number with every step."""
 
-    def _counted(self, name: str, method: Any) -> Any:
-        def counted(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            if self.on:
-                self.reads.append(name)
-            return method(tensor, *args, **kwargs)
-
-        return counted
+    def step_tensor(self, actions: Any) -> TensorStep:
+        step = super().step_tensor(actions)
+        assert step.reward_g[0].item() < 9
+        return step
 
 
-@pytest.mark.parametrize("cls", [SafetyPPO, ReachAvoidPPO, SafetySAC, ReachAvoidSAC])
-def test_no_step_of_a_rollout_reads_from_the_device(cls: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    reads = []
-    for length in (16, 48):
-        env = Walks(num_envs=8)
-        options = {"n_steps": length, "batch_size": 64} if cls in (SafetyPPO, ReachAvoidPPO) else {"train_freq": length}
-        model = cls("MlpPolicy", env, seed=0, device="cpu", bootstrap_on_timeout=True, **options)
-        model.learn(length * 8)  # everything has been built
-        counts = Counts(monkeypatch)
-        counts.on = True
-        _, callback = model._setup_learn(length * 8, reset_num_timesteps=False)
-        counts.reads.clear()
-        if hasattr(model, "rollout_buffer"):
+def watched_rollout(cls: Any, env: Any, length: int) -> tuple[Any, Counter[str]]:
+    """A learner, and what its second rollout reads: in the first everything is built."""
+    ppo = cls in (SafetyPPO, ReachAvoidPPO)
+    options = (
+        {"n_steps": length, "batch_size": 64, "n_epochs": 2} if ppo else {"train_freq": length, "learning_starts": 8}
+    )
+    model = cls("MlpPolicy", env, seed=0, device=env.device, bootstrap_on_timeout=True, **options)
+    model.learn(length * 8)
+    _, callback = model._setup_learn(length * 8, reset_num_timesteps=False)
+    with Watched() as watched:
+        if ppo:
             model.collect_rollouts(model.env, callback, model.rollout_buffer, length)
         else:
             model.collect_rollouts(model.env, callback, model.train_freq, model.replay_buffer)
-        counts.on = False
-        reads.append(sorted(counts.reads))
-        monkeypatch.undo()
-    # what a rollout reads does not grow with its length, and is: the log of an on-policy one
-    assert reads[0] == reads[1]
-    assert len(reads[0]) <= 8 and (cls in (SafetyPPO, ReachAvoidPPO) or reads[0] == [])
+    return model, watched.found
+
+
+@pytest.mark.parametrize("length", [16, 48])
+@pytest.mark.parametrize(
+    ("cls", "allowed"),
+    [(SafetyPPO, PER_ROLLOUT), (ReachAvoidPPO, PER_ROLLOUT_REACH_AVOID), (SafetySAC, {}), (ReachAvoidSAC, {})],
+)
+def test_a_rollout_reads_what_is_written_here_and_no_step_does(cls: Any, allowed: Any, length: int) -> None:
+    assert watched_rollout(cls, Walks(num_envs=8), length)[1] == Counter(allowed)
+
+
+@pytest.mark.parametrize("cls", [SafetyPPO, SafetySAC])
+def test_an_environment_that_reads_with_every_step_is_noticed(cls: Any) -> None:
+    found = watched_rollout(cls, Reads(num_envs=8), 16)[1]
+    assert found["step_tensor: item"] == 16
+
+
+@pytest.mark.parametrize("cls", [SafetyPPO, SafetySAC, ReachAvoidSAC])
+def test_an_update_reads_what_is_written_here(cls: Any) -> None:
+    model, _ = watched_rollout(cls, Walks(num_envs=8), 16)
+    with Watched() as watched:
+        if cls is SafetyPPO:
+            model.train()
+        else:
+            model.train(gradient_steps=4, batch_size=64)
+    batches = 4  # of PPO 16 steps of 8 slots, twice, in batches of 64
+    each, once = {
+        SafetyPPO: (PER_BATCH, PER_UPDATE),
+        SafetySAC: (PER_GRADIENT_STEP, PER_SAC_UPDATE),
+        ReachAvoidSAC: (PER_GRADIENT_STEP, PER_SAC_UPDATE_REACH_AVOID),
+    }[cls]
+    wanted = Counter(once)
+    for _ in range(batches):
+        wanted.update(each)
+    assert watched.found == wanted
+
+
+@pytest.mark.parametrize(
+    ("what", "operation"),
+    [
+        (lambda x: x.sum().item(), "item"),
+        (lambda x: bool((x > 0).any()), "item"),
+        (lambda x: x.tolist(), "tolist"),
+        (lambda x: x.numpy(), "numpy"),
+        (lambda x: x.cpu(), "cpu"),
+        (lambda x: x[x > 0], "mask"),
+        (lambda x: x.nonzero(), "nonzero"),
+        (lambda x: x + torch.as_tensor(np.ones(3, np.float32)), "from host"),
+    ],
+)
+def test_what_waits_for_a_device_is_seen(what: Any, operation: str) -> None:
+    with Watched() as watched:
+        what(torch.ones(3))
+    assert watched.found == Counter({f"<lambda>: {operation}": 1})
 
 
 class InPlace(TensorVecEnv):

@@ -144,12 +144,17 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
     @contextmanager
     def _collecting(self) -> Iterator[Stepper]:
         """What steps the environment; meanwhile nothing is read from a device that is asked to be left alone."""
+        with self._unchecked():
+            yield self._stepper()
+
+    @contextmanager
+    def _unchecked(self) -> Iterator[None]:
+        """On a tensor environment torch does not look at the arguments of distributions: it would wait each time."""
         checks = torch.distributions.Distribution._validate_args
         if is_tensor_env(self.env):
-            # each look at the arguments of a distribution would wait for the device
             torch.distributions.Distribution.set_default_validate_args(False)
         try:
-            yield self._stepper()
+            yield
         finally:
             torch.distributions.Distribution.set_default_validate_args(checks)
 

@@ -50,7 +50,7 @@ class DiagGaussian(DiagGaussianDistribution):  # type: ignore[misc]  # SB3 is an
         return (self._log_std + HALF_LOG_2_PI + 0.5).sum().expand(len(self._mean))
 
 
-class InPlaceTanh(nn.Tanh):
+class InPlaceTanh(nn.Tanh):  # type: ignore[misc]  # torch is an extra, and read as Any
     """tanh into the tensor that it is given; what stands before it must not need its own output to learn."""
 
     def forward(self, rows: Tensor) -> Tensor:

@@ -79,7 +79,8 @@ class SacSafety(OffPolicySafety, SAC):  # type: ignore[misc]  # SB3 is an extra,
         self._begin_training()
         if self._n_updates == 0:
             self._initialise_critics()
-        losses = np.array([self._update(self._drawn(batch_size)) for _ in range(gradient_steps)])
+        with self._unchecked():
+            losses = np.array([self._update(self._drawn(batch_size)) for _ in range(gradient_steps)])
         self._n_updates += gradient_steps
         self._end_training()
         self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
