@@ -35,13 +35,14 @@ class Walks(TensorVecEnv):
 
     provides_l = True
 
-    def __init__(self, num_envs: int = 3, *, finals: bool = True, target: bool = True) -> None:
-        super().__init__(num_envs, spaces.Box(-9.0, 9.0, (1,), np.float32), spaces.Box(-1.0, 1.0, (1,), np.float32))
-        self.x, self.t = torch.zeros(num_envs), torch.zeros(num_envs)
+    def __init__(self, num_envs: int = 3, *, finals: bool = True, target: bool = True, device: Any = "cpu") -> None:
+        box, force = spaces.Box(-9.0, 9.0, (1,), np.float32), spaces.Box(-1.0, 1.0, (1,), np.float32)
+        super().__init__(num_envs, box, force, device=device)
+        self.x, self.t = torch.zeros(2, num_envs, device=device)
         self.finals, self.target, self.given = finals, target, []
 
     def reset_tensor(self) -> Any:
-        self.x, self.t = torch.zeros(self.num_envs), torch.zeros(self.num_envs)
+        self.x, self.t = torch.zeros(2, self.num_envs, device=self.device)
         return self.x[:, None].clone()
 
     def step_tensor(self, actions: Any) -> TensorStep:
@@ -122,23 +123,25 @@ def test_final_observations_stand_only_where_an_episode_ended() -> None:
 
 
 @pytest.mark.parametrize("target", [None, "touch"])
-def test_systems_on_a_device_step_as_their_native_twin(target: str | None) -> None:
+def test_systems_on_a_device_step_as_their_native_twin(target: str | None, device: str) -> None:
     vec = sekai.make_vec("safety/DoubleIntegrator-v0", 5, target=target)
-    twin = SafetyTensorEnv(5, "DoubleIntegrator", target=target)
+    twin = SafetyTensorEnv(5, "DoubleIntegrator", target=target, device=device)
     first = vec.reset(seed=0).observations
     twin.reset()
-    twin.states = torch.as_tensor(first)
+    twin.states = torch.as_tensor(first, device=device)
     rng = np.random.default_rng(0)
     for _ in range(40):
         actions = rng.uniform(-1.5, 1.5, (5, 1)).astype(np.float32)
-        result, step = vec.step(actions), twin.step_tensor(torch.as_tensor(actions))
-        np.testing.assert_allclose(step.reward_g, result.rewards, atol=1e-5)
-        np.testing.assert_array_equal(step.dones, result.dones)
+        result, step = vec.step(actions), twin.step_tensor(torch.as_tensor(actions, device=device))
+        np.testing.assert_allclose(step.reward_g.cpu(), result.rewards, atol=1e-5)
+        np.testing.assert_array_equal(step.dones.cpu(), result.dones)
         if target is None:
             assert step.l_x is None and not twin.provides_l
         else:
-            np.testing.assert_allclose(step.l_x, result.infos.columns["l_x"][0], atol=1e-5)
-        twin.states = torch.as_tensor(result.observations)  # the next episodes of both begin where one says
+            np.testing.assert_allclose(step.l_x.cpu(), result.infos.columns["l_x"][0], atol=1e-5)
+        twin.states = torch.as_tensor(
+            result.observations, device=device
+        )  # the next episodes of both begin where one says
 
 
 def test_native_environments_become_tensors_without_a_copy() -> None:
@@ -244,19 +247,21 @@ def watched_rollout(cls: Any, env: Any, length: int) -> tuple[Any, Counter[str]]
     ("cls", "allowed"),
     [(SafetyPPO, PER_ROLLOUT), (ReachAvoidPPO, PER_ROLLOUT_REACH_AVOID), (SafetySAC, {}), (ReachAvoidSAC, {})],
 )
-def test_a_rollout_reads_what_is_written_here_and_no_step_does(cls: Any, allowed: Any, length: int) -> None:
-    assert watched_rollout(cls, Walks(num_envs=8), length)[1] == Counter(allowed)
+def test_a_rollout_reads_what_is_written_here_and_no_step_does(
+    cls: Any, allowed: Any, length: int, device: str
+) -> None:
+    assert watched_rollout(cls, Walks(num_envs=8, device=device), length)[1] == Counter(allowed)
 
 
 @pytest.mark.parametrize("cls", [SafetyPPO, SafetySAC])
-def test_an_environment_that_reads_with_every_step_is_noticed(cls: Any) -> None:
-    found = watched_rollout(cls, Reads(num_envs=8), 16)[1]
+def test_an_environment_that_reads_with_every_step_is_noticed(cls: Any, device: str) -> None:
+    found = watched_rollout(cls, Reads(num_envs=8, device=device), 16)[1]
     assert found["step_tensor: item"] == 16
 
 
 @pytest.mark.parametrize("cls", [SafetyPPO, SafetySAC, ReachAvoidSAC])
-def test_an_update_reads_what_is_written_here(cls: Any) -> None:
-    model, _ = watched_rollout(cls, Walks(num_envs=8), 16)
+def test_an_update_reads_what_is_written_here(cls: Any, device: str) -> None:
+    model, _ = watched_rollout(cls, Walks(num_envs=8, device=device), 16)
     with Watched() as watched:
         if cls is SafetyPPO:
             model.train()
@@ -296,24 +301,25 @@ def test_what_waits_for_a_device_is_seen(what: Any, operation: str) -> None:
 class InPlace(TensorVecEnv):
     """A counter that writes each step into the same tensor, as simulators do."""
 
-    def __init__(self) -> None:
-        super().__init__(2, spaces.Box(-9.0, 99.0, (1,), np.float32), spaces.Box(-1.0, 1.0, (1,), np.float32))
-        self.x = torch.zeros((2, 1))
+    def __init__(self, device: Any = "cpu") -> None:
+        box, force = spaces.Box(-9.0, 99.0, (1,), np.float32), spaces.Box(-1.0, 1.0, (1,), np.float32)
+        super().__init__(2, box, force, device=device)
+        self.x = torch.zeros((2, 1), device=device)
 
     def reset_tensor(self) -> Any:
         return self.x.zero_()
 
     def step_tensor(self, actions: Any) -> TensorStep:
         self.x += 1
-        no = torch.zeros(2, dtype=torch.bool)
-        return TensorStep(self.x, torch.ones(2), no, no)
+        no = torch.zeros(2, dtype=torch.bool, device=self.device)
+        return TensorStep(self.x, torch.ones(2, device=self.device), no, no)
 
 
-def test_observations_are_kept_though_the_simulator_writes_over_them() -> None:
-    model = SafetyPPO("MlpPolicy", InPlace(), n_steps=8, batch_size=16, device="cpu")
+def test_observations_are_kept_though_the_simulator_writes_over_them(device: str) -> None:
+    model = SafetyPPO("MlpPolicy", InPlace(device), n_steps=8, batch_size=16, device=device)
     model.learn(16)
     assert model.rollout_buffer.observations[:, 0, 0].tolist() == [0, 1, 2, 3, 4, 5, 6, 7]
-    sac = SafetySAC("MlpPolicy", InPlace(), learning_starts=99, device="cpu")
+    sac = SafetySAC("MlpPolicy", InPlace(device), learning_starts=99, device=device)
     sac.learn(16)
     assert sac.replay_buffer.observations[:8, 0, 0].tolist() == [0, 1, 2, 3, 4, 5, 6, 7]
     assert sac.replay_buffer.next_observations[:8, 0, 0].tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
