@@ -29,13 +29,13 @@ def test_ppo_learns_most_of_the_exact_set_and_next_to_nothing_beside_it() -> Non
 
 
 def test_sac_learns_much_of_the_exact_set_and_next_to_nothing_beside_it() -> None:
-    # measured with seeds 0 and 1: IoU .816 and .817, wrongly called safe 0, and after twice the steps .844 and .827
+    # measured with seeds 0, 1 and 2: IoU .844, .827 and .828, wrongly called safe 0; half the steps leave .024 of it
     vec = sekai.make_vec("safety/DoubleIntegrator-v0", 64, integrator="euler")
     options = {"failure_value": -1.0, "policy_kwargs": {"net_arch": [64, 64]}, "seed": 0, "device": "cpu"}
-    learner = SafetySAC("MlpPolicy", TensorFromNative(vec, seed=0), **options).learn(25_000)
+    learner = SafetySAC("MlpPolicy", TensorFromNative(vec, seed=0), **options).learn(50_000)
     system = vec.unwrapped.system
     report = evaluate_certificate(learner, system, truth_of(system))
-    assert report.sets.iou >= 0.74
+    assert report.sets.iou >= 0.78
     assert report.sets.false_safe <= 0.01
-    assert report.policy_keeps >= 0.85
-    assert report.fails_if_certified_bounds.high <= 0.08
+    assert report.policy_keeps >= 0.90
+    assert report.fails_if_certified_bounds.high <= 0.02
