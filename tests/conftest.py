@@ -24,6 +24,17 @@ settings.register_profile(
 settings.load_profile("sekai")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--device`: where tests of tensors put them."""
+    parser.addoption("--device", default="cpu", help="of torch, for tests of tensor environments: cpu (default), cuda")
+
+
+@pytest.fixture
+def device(request: pytest.FixtureRequest) -> str:
+    """The device that `--device` names."""
+    return str(request.config.getoption("--device"))
+
+
 @pytest.fixture(scope="module")
 def ray_here() -> Iterator[None]:
     """A Ray on this machine for the tests of one file; they are skipped where it is not installed."""

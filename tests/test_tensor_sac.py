@@ -65,9 +65,9 @@ def learned(steps: int, device: Any = "cpu") -> Any:
     return SafetySAC("MlpPolicy", DoubleIntegrators(device=device), **options).learn(steps)
 
 
-def test_the_certificate_of_a_short_run_knows_the_middle_from_the_doomed() -> None:
+def test_the_certificate_of_a_short_run_knows_the_middle_from_the_doomed(device: str) -> None:
     torch.set_num_threads(1)
-    model = learned(10_000)
+    model = learned(10_000, device)
     # braking from v takes v^2 / 2: at x = 0.9, v = 1.5 nothing helps
     assert model.certificate([0.0, 0.0]) and not model.certificate([0.9, 1.5]) and not model.certificate([-0.9, -1.5])
     state = np.array([[0.0, 0.0]])

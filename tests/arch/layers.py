@@ -8,7 +8,7 @@ from __future__ import annotations
 
 # Lowest first. Units of one line do not import one another.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "seeding"),
+    ("errors", "seeding", "colours"),
     ("spaces",),
     ("core",),
     ("stats",),

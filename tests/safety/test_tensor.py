@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from sekai.safety.tensor import (  # noqa: E402
     is_tensor_env,
 )
 from sekai.safety.tensor.stepper import TensorStepper  # noqa: E402
+from tests.safety.watched import Watched  # noqa: E402
 
 torch.set_num_threads(1)  # networks this small only wait for a second one
 
@@ -33,13 +35,14 @@ class Walks(TensorVecEnv):
 
     provides_l = True
 
-    def __init__(self, num_envs: int = 3, *, finals: bool = True, target: bool = True) -> None:
-        super().__init__(num_envs, spaces.Box(-9.0, 9.0, (1,), np.float32), spaces.Box(-1.0, 1.0, (1,), np.float32))
-        self.x, self.t = torch.zeros(num_envs), torch.zeros(num_envs)
+    def __init__(self, num_envs: int = 3, *, finals: bool = True, target: bool = True, device: Any = "cpu") -> None:
+        box, force = spaces.Box(-9.0, 9.0, (1,), np.float32), spaces.Box(-1.0, 1.0, (1,), np.float32)
+        super().__init__(num_envs, box, force, device=device)
+        self.x, self.t = torch.zeros(2, num_envs, device=device)
         self.finals, self.target, self.given = finals, target, []
 
     def reset_tensor(self) -> Any:
-        self.x, self.t = torch.zeros(self.num_envs), torch.zeros(self.num_envs)
+        self.x, self.t = torch.zeros(2, self.num_envs, device=self.device)
         return self.x[:, None].clone()
 
     def step_tensor(self, actions: Any) -> TensorStep:
@@ -120,23 +123,25 @@ def test_final_observations_stand_only_where_an_episode_ended() -> None:
 
 
 @pytest.mark.parametrize("target", [None, "touch"])
-def test_systems_on_a_device_step_as_their_native_twin(target: str | None) -> None:
+def test_systems_on_a_device_step_as_their_native_twin(target: str | None, device: str) -> None:
     vec = sekai.make_vec("safety/DoubleIntegrator-v0", 5, target=target)
-    twin = SafetyTensorEnv(5, "DoubleIntegrator", target=target)
+    twin = SafetyTensorEnv(5, "DoubleIntegrator", target=target, device=device)
     first = vec.reset(seed=0).observations
     twin.reset()
-    twin.states = torch.as_tensor(first)
+    twin.states = torch.as_tensor(first, device=device)
     rng = np.random.default_rng(0)
     for _ in range(40):
         actions = rng.uniform(-1.5, 1.5, (5, 1)).astype(np.float32)
-        result, step = vec.step(actions), twin.step_tensor(torch.as_tensor(actions))
-        np.testing.assert_allclose(step.reward_g, result.rewards, atol=1e-5)
-        np.testing.assert_array_equal(step.dones, result.dones)
+        result, step = vec.step(actions), twin.step_tensor(torch.as_tensor(actions, device=device))
+        np.testing.assert_allclose(step.reward_g.cpu(), result.rewards, atol=1e-5)
+        np.testing.assert_array_equal(step.dones.cpu(), result.dones)
         if target is None:
             assert step.l_x is None and not twin.provides_l
         else:
-            np.testing.assert_allclose(step.l_x, result.infos.columns["l_x"][0], atol=1e-5)
-        twin.states = torch.as_tensor(result.observations)  # the next episodes of both begin where one says
+            np.testing.assert_allclose(step.l_x.cpu(), result.infos.columns["l_x"][0], atol=1e-5)
+        twin.states = torch.as_tensor(
+            result.observations, device=device
+        )  # the next episodes of both begin where one says
 
 
 def test_native_environments_become_tensors_without_a_copy() -> None:
@@ -191,71 +196,130 @@ def test_normalised_observations_have_mean_0_and_variance_1_and_margins_are_left
         other.load_state_dict({"mean": torch.zeros(1)})
 
 
-class Counts:
-    """Counts what is read from the device: tensors as numbers, arrays and copies to the host."""
+#: what one rollout may read, whatever its length: a look for margins that are no numbers, and the log
+PER_ROLLOUT = {
+    "compute_returns_and_advantage: item": 1,  # whether all margins are finite
+    "_mean: item": 2,  # shares of values
+    "_share: item": 2,  # shares of branches
+    "diagnostics: mask": 1,  # the values of first states
+    "diagnostics: item": 1,  # their mean
+    "read: item": 2,  # the falls of an environment that declares nothing
+}
+#: the same in reach-avoid: one branch more, and no failure value
+PER_ROLLOUT_REACH_AVOID = {**PER_ROLLOUT, "_share: item": 3, "read: item": 0}
+#: what PPO of Stable-Baselines3 reads for its log, from one batch and from one update
+PER_BATCH = {"train: item": 4, "train: cpu": 1, "train: numpy": 1}
+PER_UPDATE = {"train: item": 2, "values: cpu": 1, "values: numpy": 1, "returns: cpu": 1, "returns: numpy": 1}
+#: what SAC reads: three numbers of each gradient step, then the log of an update, with the episodes that ended
+PER_GRADIENT_STEP = {"_update: item": 3}
+PER_SAC_UPDATE = {"_count_episodes: item": 1, "_mean: item": 2, "_share: item": 2, "read: item": 2}
+PER_SAC_UPDATE_REACH_AVOID = {**PER_SAC_UPDATE, "_share: item": 3, "read: item": 0}
 
-    READS = ("item", "tolist", "numpy", "cpu", "__bool__", "__float__", "__int__", "nonzero")
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.reads: list[str] = []
-        self.on = False
-        for name in self.READS:
-            monkeypatch.setattr(torch.Tensor, name, self._counted(name, getattr(torch.Tensor, name)))
+class Reads(Walks):
+    """Looks at one number with every step."""
 
-    def _counted(self, name: str, method: Any) -> Any:
-        def counted(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            if self.on:
-                self.reads.append(name)
-            return method(tensor, *args, **kwargs)
-
-        return counted
+    def step_tensor(self, actions: Any) -> TensorStep:
+        step = super().step_tensor(actions)
+        assert step.reward_g[0].item() < 9
+        return step
 
 
-@pytest.mark.parametrize("cls", [SafetyPPO, ReachAvoidPPO, SafetySAC, ReachAvoidSAC])
-def test_no_step_of_a_rollout_reads_from_the_device(cls: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    reads = []
-    for length in (16, 48):
-        env = Walks(num_envs=8)
-        options = {"n_steps": length, "batch_size": 64} if cls in (SafetyPPO, ReachAvoidPPO) else {"train_freq": length}
-        model = cls("MlpPolicy", env, seed=0, device="cpu", bootstrap_on_timeout=True, **options)
-        model.learn(length * 8)  # everything has been built
-        counts = Counts(monkeypatch)
-        counts.on = True
-        _, callback = model._setup_learn(length * 8, reset_num_timesteps=False)
-        counts.reads.clear()
-        if hasattr(model, "rollout_buffer"):
+def watched_rollout(cls: Any, env: Any, length: int) -> tuple[Any, Counter[str]]:
+    """A learner, and what its second rollout reads: in the first everything is built."""
+    ppo = cls in (SafetyPPO, ReachAvoidPPO)
+    options = (
+        {"n_steps": length, "batch_size": 64, "n_epochs": 2} if ppo else {"train_freq": length, "learning_starts": 8}
+    )
+    model = cls("MlpPolicy", env, seed=0, device=env.device, bootstrap_on_timeout=True, **options)
+    model.learn(length * 8)
+    _, callback = model._setup_learn(length * 8, reset_num_timesteps=False)
+    with Watched() as watched:
+        if ppo:
             model.collect_rollouts(model.env, callback, model.rollout_buffer, length)
         else:
             model.collect_rollouts(model.env, callback, model.train_freq, model.replay_buffer)
-        counts.on = False
-        reads.append(sorted(counts.reads))
-        monkeypatch.undo()
-    # what a rollout reads does not grow with its length, and is: the log of an on-policy one
-    assert reads[0] == reads[1]
-    assert len(reads[0]) <= 8 and (cls in (SafetyPPO, ReachAvoidPPO) or reads[0] == [])
+    return model, watched.found
+
+
+@pytest.mark.parametrize("length", [16, 48])
+@pytest.mark.parametrize(
+    ("cls", "allowed"),
+    [(SafetyPPO, PER_ROLLOUT), (ReachAvoidPPO, PER_ROLLOUT_REACH_AVOID), (SafetySAC, {}), (ReachAvoidSAC, {})],
+)
+def test_a_rollout_reads_what_is_written_here_and_no_step_does(
+    cls: Any, allowed: Any, length: int, device: str
+) -> None:
+    assert watched_rollout(cls, Walks(num_envs=8, device=device), length)[1] == Counter(allowed)
+
+
+@pytest.mark.parametrize("cls", [SafetyPPO, SafetySAC])
+def test_an_environment_that_reads_with_every_step_is_noticed(cls: Any, device: str) -> None:
+    found = watched_rollout(cls, Reads(num_envs=8, device=device), 16)[1]
+    assert found["step_tensor: item"] == 16
+
+
+@pytest.mark.parametrize("cls", [SafetyPPO, SafetySAC, ReachAvoidSAC])
+def test_an_update_reads_what_is_written_here(cls: Any, device: str) -> None:
+    model, _ = watched_rollout(cls, Walks(num_envs=8, device=device), 16)
+    with Watched() as watched:
+        if cls is SafetyPPO:
+            model.train()
+        else:
+            model.train(gradient_steps=4, batch_size=64)
+    batches = 4  # of PPO 16 steps of 8 slots, twice, in batches of 64
+    each, once = {
+        SafetyPPO: (PER_BATCH, PER_UPDATE),
+        SafetySAC: (PER_GRADIENT_STEP, PER_SAC_UPDATE),
+        ReachAvoidSAC: (PER_GRADIENT_STEP, PER_SAC_UPDATE_REACH_AVOID),
+    }[cls]
+    wanted = Counter(once)
+    for _ in range(batches):
+        wanted.update(each)
+    assert watched.found == wanted
+
+
+@pytest.mark.parametrize(
+    ("what", "operation"),
+    [
+        (lambda x: x.sum().item(), "item"),
+        (lambda x: bool((x > 0).any()), "item"),
+        (lambda x: x.tolist(), "tolist"),
+        (lambda x: x.numpy(), "numpy"),
+        (lambda x: x.cpu(), "cpu"),
+        (lambda x: x[x > 0], "mask"),
+        (lambda x: x.nonzero(), "nonzero"),
+        (lambda x: x + torch.as_tensor(np.ones(3, np.float32)), "from host"),
+    ],
+)
+def test_what_waits_for_a_device_is_seen(what: Any, operation: str) -> None:
+    with Watched() as watched:
+        what(torch.ones(3))
+    assert watched.found == Counter({f"<lambda>: {operation}": 1})
 
 
 class InPlace(TensorVecEnv):
     """A counter that writes each step into the same tensor, as simulators do."""
 
-    def __init__(self) -> None:
-        super().__init__(2, spaces.Box(-9.0, 99.0, (1,), np.float32), spaces.Box(-1.0, 1.0, (1,), np.float32))
-        self.x = torch.zeros((2, 1))
+    def __init__(self, device: Any = "cpu") -> None:
+        box, force = spaces.Box(-9.0, 99.0, (1,), np.float32), spaces.Box(-1.0, 1.0, (1,), np.float32)
+        super().__init__(2, box, force, device=device)
+        self.x = torch.zeros((2, 1), device=device)
 
     def reset_tensor(self) -> Any:
         return self.x.zero_()
 
     def step_tensor(self, actions: Any) -> TensorStep:
         self.x += 1
-        no = torch.zeros(2, dtype=torch.bool)
-        return TensorStep(self.x, torch.ones(2), no, no)
+        no = torch.zeros(2, dtype=torch.bool, device=self.device)
+        return TensorStep(self.x, torch.ones(2, device=self.device), no, no)
 
 
-def test_observations_are_kept_though_the_simulator_writes_over_them() -> None:
-    model = SafetyPPO("MlpPolicy", InPlace(), n_steps=8, batch_size=16, device="cpu")
+def test_observations_are_kept_though_the_simulator_writes_over_them(device: str) -> None:
+    model = SafetyPPO("MlpPolicy", InPlace(device), n_steps=8, batch_size=16, device=device)
     model.learn(16)
     assert model.rollout_buffer.observations[:, 0, 0].tolist() == [0, 1, 2, 3, 4, 5, 6, 7]
-    sac = SafetySAC("MlpPolicy", InPlace(), learning_starts=99, device="cpu")
+    sac = SafetySAC("MlpPolicy", InPlace(device), learning_starts=99, device=device)
     sac.learn(16)
     assert sac.replay_buffer.observations[:8, 0, 0].tolist() == [0, 1, 2, 3, 4, 5, 6, 7]
     assert sac.replay_buffer.next_observations[:8, 0, 0].tolist() == [1, 2, 3, 4, 5, 6, 7, 8]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.cli.picture import FAINT, INK, SOFT
+from sekai.colours import FAINT, INK, SOFT
 
 Curves = NDArray[np.float64]
 

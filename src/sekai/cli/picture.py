@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.cli.errors import BadValue
+from sekai.colours import FAINT, INK, SOFT
 
 FORMATS = (".png", ".pdf", ".svg")
 COLOURS = ("#0b7a75", "#d1603d", "#4a4e69")
-INK, SOFT, FAINT = "#22223b", "#5c5c77", "#e3e3ec"
 LEFT = 0.09
 
 

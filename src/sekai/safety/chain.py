@@ -60,6 +60,11 @@ NORMALIZING = frozenset(
     }
 )
 
+#: classes whose actions are in other units than those of the environment inside, or meant for another step
+ACTING = frozenset(
+    {"ActionWrapper", "VecActionWrapper", "VectorActionWrapper", "RescaleAction", "TransformAction", "DelayAction"}
+)
+
 
 class Layer(NamedTuple):
     """One layer.
@@ -146,6 +151,11 @@ def changed_margins(env: Any) -> tuple[int | None, str] | None:
 def normalizing_layer(env: Any) -> Layer | None:
     """The outermost layer that scales observations by statistics of its own."""
     return next((layer for _, layers in chains(env) for layer in layers if layer.normalizes), None)
+
+
+def changes_actions(env: Any) -> bool:
+    """Whether a layer hands on other actions than it is given."""
+    return any(layer.bases & ACTING for _, layers in chains(env) for layer in layers)
 
 
 def declared(env: Any, name: str) -> list[tuple[int | None, Any]]:

@@ -14,6 +14,8 @@ never seen: nothing is read from the info of a reset.
     l        l >= 0 inside the target      info["l_x"]        infos[i]["l_x"]       5th, (N,); None in avoid
     end      terminated where g < 0        terminated         terminated (N,)       dones and not timeouts, (N,)
     timeout  truncated, not terminated     truncated          truncated (N,)        timeouts (N,)
+    action   as executed, within the box   info["executed_     infos[i]["executed_   7th, (N, A); None where it is
+             and in its units; optional    action"], (A,)       action"], (A,)        the one that was given
 
 - Margins are finite numbers in units of the task, best distances that change continuously. Nothing scales, clips or
   normalises them on their way; observations may be normalised.

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from sekai.colours import FAINT, INK, SOFT
 from sekai.safety.certificates import CertificateReport
 from sekai.safety.systems.base import System
 
-INK, SOFT, FAINT, EXACT = "#22223b", "#5c5c77", "#e3e3ec", "#d1603d"
+EXACT = "#d1603d"
 
 
 def draw_certificate(report: CertificateReport, system: System, output: Path, title: str) -> None:

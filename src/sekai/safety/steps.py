@@ -12,6 +12,10 @@ import torch
 
 from sekai.safety.arrays import Tensor
 from sekai.safety.backups import REACH_AVOID, Mode
+from sekai.safety.chain import changes_actions
+
+#: where the action that was executed stands in an info
+EXECUTED_KEY = "executed_action"
 
 
 class MarginStep(NamedTuple):
@@ -26,6 +30,8 @@ class MarginStep(NamedTuple):
         final_observations: `(slots, rows)`: where a timeout stood, and the last observation there; None where it is not
             known.
         infos: one dict per slot, empty where the environment gives none.
+        executed: actions as the environment says it executed them, `(N, A)` in the units of its action space; None
+            where it does not say.
     """
 
     observations: Any
@@ -35,6 +41,7 @@ class MarginStep(NamedTuple):
     timeouts: Tensor
     final_observations: tuple[Tensor, Any] | None
     infos: list[dict[str, Any]]
+    executed: Tensor | None = None
 
 
 class Stepper(Protocol):
@@ -49,19 +56,23 @@ class ArrayStepper:
     """The steps of a Stable-Baselines3 vector environment.
 
     Args:
-        env: reward is g, `info["l_x"]` is l, `info["TimeLimit.truncated"]` says that an end was a timeout.
+        env: reward is g, `info["l_x"]` is l, `info["TimeLimit.truncated"]` says that an end was a timeout, and
+            `info["executed_action"]` what was executed, unless a layer around the environment rescales actions.
         mode: of the learner; an avoid learner does not look at l.
         device: of the tensors.
         finals: whether the last observations of timeouts are wanted.
+        executed: whether the actions that were executed are.
 
     Raises:
-        LookupError: by `step`: a reach-avoid step without l; the message names the slot.
+        LookupError: by `step`: a reach-avoid step without l, or an executed action of some slots only; the message
+            names the slot.
         ValueError: by `step`: a margin that is not finite, or a timeout whose last observation is missing.
     """
 
-    def __init__(self, env: Any, mode: Mode, device: Any, *, finals: bool) -> None:
+    def __init__(self, env: Any, mode: Mode, device: Any, *, finals: bool, executed: bool = False) -> None:
         self._env, self._device, self._finals = env, device, finals
         self._has_target = mode == REACH_AVOID
+        self._reads_executed = executed and not changes_actions(env)
 
     def step(self, actions: Tensor) -> MarginStep:
         """One step of all slots."""
@@ -88,7 +99,17 @@ class ArrayStepper:
             torch.as_tensor(timeouts, device=self._device),
             self._final_observations(np.flatnonzero(timeouts), infos) if self._finals else None,
             infos,
+            self._executed(infos) if self._reads_executed else None,
         )
+
+    def _executed(self, infos: list[dict[str, Any]]) -> Tensor | None:
+        given = [info[EXECUTED_KEY] for info in infos if EXECUTED_KEY in info]
+        if not given:
+            return None
+        if len(given) < len(infos):
+            slot = next(slot for slot, info in enumerate(infos) if EXECUTED_KEY not in info)
+            raise LookupError(f"The info of sub-env {slot} has no {EXECUTED_KEY!r}, and that of others has one.")
+        return torch.as_tensor(np.array(given), device=self._device)
 
     def _tensor(self, numbers: Any) -> Tensor:
         return torch.as_tensor(numbers, dtype=torch.float32, device=self._device)

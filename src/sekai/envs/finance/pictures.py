@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.colours import FAINT, INK, SOFT
 from sekai.envs.finance.rendering import Picture, Rows
 from sekai.finance.execution import (
     almgren_chriss_kappa,
@@ -15,7 +16,6 @@ from sekai.finance.execution import (
     shortfall_variance,
 )
 
-INK, SOFT, FAINT = "#22223b", "#5c5c77", "#e3e3ec"
 MAIN, BUY, SELL, PLAN = "#4a4e69", "#0b7a75", "#d1603d", "#c99700"
 COLOURS = ("#0b7a75", "#d1603d", "#3a7dbf", "#c99700", "#7a4fa3", "#4a4e69", "#8f9d35", "#b5446e", "#5fa8a3", "#8b6b4a")
 NAMED = len(COLOURS)  # of more assets than that, a legend would hide the curves

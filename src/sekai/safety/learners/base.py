@@ -14,6 +14,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.save_util import load_from_zip_file
 
 from sekai.compat import to_sb3
+from sekai.safety.action_box import ActionBox
 from sekai.safety.arrays import Tensor
 from sekai.safety.backups import Mode, check_terminal_type
 from sekai.safety.contract import declared, require_margins
@@ -62,6 +63,7 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
     mode: ClassVar[Mode]
     replays: ClassVar[bool] = False
     dt: float = DEFAULT_DT
+    _learns_from_executed: ClassVar[bool] = False  # actions that the environment says it executed
     _last_obs: Any
 
     def __init__(
@@ -159,7 +161,8 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
     def _stepper(self) -> Stepper:
         if is_tensor_env(self.env):
             return TensorStepper(self.env, self.mode, finals=self.bootstrap_on_timeout)
-        return ArrayStepper(self.env, self.mode, self.device, finals=self.bootstrap_on_timeout)
+        wanted = {"finals": self.bootstrap_on_timeout, "executed": self._learns_from_executed}
+        return ArrayStepper(self.env, self.mode, self.device, **wanted)
 
     def _setup_learn(
         self, total_timesteps: int, callback: Any = None, reset_num_timesteps: bool = True, *args: Any, **kwargs: Any
@@ -177,12 +180,17 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
     @contextmanager
     def _collecting(self) -> Iterator[Stepper]:
         """What steps the environment; meanwhile nothing is read from a device that is asked to be left alone."""
+        with self._unchecked():
+            yield self._stepper()
+
+    @contextmanager
+    def _unchecked(self) -> Iterator[None]:
+        """On a tensor environment torch does not look at the arguments of distributions: it would wait each time."""
         checks = torch.distributions.Distribution._validate_args
         if is_tensor_env(self.env):
-            # each look at the arguments of a distribution would wait for the device
             torch.distributions.Distribution.set_default_validate_args(False)
         try:
-            yield self._stepper()
+            yield
         finally:
             torch.distributions.Distribution.set_default_validate_args(checks)
 
@@ -199,17 +207,18 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
             self.policy.normalizer.update(rows)
         return rows
 
-    def _action_bounds(self) -> tuple[Tensor, Tensor]:
-        space = self.action_space
-        bounds = getattr(self, "_bounds", None)
-        if bounds is None:
-            bounds = self._bounds = tuple(torch.as_tensor(edge, device=self.device) for edge in (space.low, space.high))
-        return bounds
+    @property
+    def _box(self) -> ActionBox | None:
+        """The box of the actions; None for other spaces."""
+        box: ActionBox | None = getattr(self, "_known_box", None)
+        if box is None and isinstance(self.action_space, spaces.Box):
+            box = self._known_box = ActionBox(self.action_space, self.device)
+        return box
 
-    def _unscaled(self, actions: Tensor) -> Tensor:
-        """Actions within [-1, 1] in the units of the box."""
-        low, high = self._action_bounds()
-        return low + 0.5 * (actions + 1.0) * (high - low)
+    def _executed(self, actions: Tensor) -> Tensor:
+        """What the environment is given for actions of the policy: in a box, their place in it."""
+        box = self._box
+        return actions if box is None else box.unscaled(actions)
 
     # ---- discount and failure value ------------------------------------------------------------
 
@@ -242,7 +251,7 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
     # ---- saving --------------------------------------------------------------------------------
 
     def _excluded_save_params(self) -> list[str]:
-        return [*super()._excluded_save_params(), "_bounds", "_handed_over"]
+        return [*super()._excluded_save_params(), "_known_box", "_handed_over"]
 
     def save(self, path: Any, exclude: Any = None, include: Any = None) -> None:
         """Save as the SB3 class does; nothing in the file is bound to a device."""

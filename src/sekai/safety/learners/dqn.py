@@ -18,6 +18,7 @@ class DqnSafety(OffPolicySafety, DQN):  # type: ignore[misc]  # SB3 is an extra,
 
     Args:
         policy, env: as for SB3's DQN.
+        initial_value: what the critic says at first, see `OffPolicySafety`.
         sb3: further arguments, see `SafetyLearner`.
     """
 
@@ -26,6 +27,9 @@ class DqnSafety(OffPolicySafety, DQN):  # type: ignore[misc]  # SB3 is an extra,
         best = self.q_net(observations).argmax(dim=1)
         anything = self._random_actions(len(best))
         return torch.where(torch.rand(len(best), device=self.device) < self.exploration_rate, anything, best)
+
+    def _value_networks(self) -> list[Any]:
+        return [self.q_net.q_net, self.q_net_target.q_net]
 
     def train(self, gradient_steps: int, batch_size: int = 100) -> None:
         """Learn from so many batches."""

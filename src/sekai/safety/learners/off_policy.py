@@ -12,7 +12,7 @@ from stable_baselines3.common.type_aliases import RolloutReturn, TrainFreq, Trai
 from stable_baselines3.common.utils import should_collect_more_steps
 
 from sekai.safety.arrays import Tensor
-from sekai.safety.backups import backup_ends, target
+from sekai.safety.backups import AVOID, backup_ends, target
 from sekai.safety.diagnostics import active_branches, value_shares
 from sekai.safety.learners.base import SafetyLearner
 from sekai.safety.steps import MarginStep, Stepper
@@ -28,13 +28,28 @@ REPLAYS = {buffer.mode: buffer for buffer in (TensorSafetyReplayBuffer, TensorRe
 
 
 class OffPolicySafety(SafetyLearner):
-    """Collecting of an off-policy safety learner; stands before the SB3 class among the bases."""
+    """Collecting of an off-policy safety learner; stands before the SB3 class among the bases.
+
+    A critic of a discount near 1 can rise by (1 - gamma) per update only, and fall at once; so avoid begins high, and
+    reach-avoid low.
+
+    Args:
+        policy, env: as for the SB3 class.
+        initial_value: what the critics say at first; by default the largest margin seen before learning starts for
+            avoid, the least of min(l, g) for reach-avoid; None: what SB3 begins with.
+        sb3: further arguments, see `SafetyLearner`.
+    """
 
     replays = True
     replay_buffer: TensorReplayBuffer
+    _learns_from_executed = True
     _last_original_obs: Any
     _unread: Tensor | int | None = None  # episodes that have ended since it was last read from the device
     _log_interval: int | None = None
+
+    def __init__(self, policy: Any, env: Any, *, initial_value: Any = "auto", **sb3: Any) -> None:
+        self.initial_value = initial_value
+        super().__init__(policy, env, **sb3)
 
     def _sb3_options(self, num_envs: int, given: dict[str, Any]) -> dict[str, Any]:
         return {**super()._sb3_options(num_envs, given), "replay_buffer_class": REPLAYS[self.mode]}
@@ -113,7 +128,7 @@ class OffPolicySafety(SafetyLearner):
         replay_buffer.add(
             before,
             following,
-            actions,
+            self._kept(actions, step.executed),
             step.g,
             not_done=~backup_ends(step.terminated, step.timeouts, bootstrap_on_timeout=self.bootstrap_on_timeout),
             finals=finals,
@@ -145,11 +160,12 @@ class OffPolicySafety(SafetyLearner):
             return 2 * torch.rand((num_envs, *space.shape), device=self.device) - 1
         return torch.randint(int(space.n), (num_envs,), device=self.device)
 
-    def _executed(self, actions: Tensor) -> Tensor:
-        """The actions in the units of the environment."""
-        if not isinstance(self.action_space, spaces.Box):
-            return actions
-        return self._unscaled(actions)
+    def _kept(self, given: Tensor, executed: Tensor | None) -> Tensor:
+        """The actions to learn from: those that the environment says it executed, boxes scaled to [-1, 1]."""
+        if executed is None:
+            return given
+        executed = executed.reshape(given.shape)
+        return executed if self._box is None else self._box.scaled(executed)
 
     def _targets(self, batch: SafetyBatch, v_next: Tensor) -> Tensor:
         """What Q of the batch is regressed on."""
@@ -174,6 +190,24 @@ class OffPolicySafety(SafetyLearner):
             self._count_episodes(ended)
         self.gamma = self._gamma_now()
         self._failure_now = self._logged_failure_value()
+        if self._n_updates == 0:
+            self._initialise_critics()
+
+    def _value_networks(self) -> list[Any]:
+        """The networks of values and their targets, each a sequence of layers that ends with a linear one."""
+        raise NotImplementedError
+
+    def _initialise_critics(self) -> None:
+        value = self.initial_value
+        if value is None:
+            return
+        if value == "auto":
+            buffer: Any = self.replay_buffer
+            g = buffer.g[: buffer.size()]
+            value = g.max() if self.mode == AVOID else torch.minimum(g, buffer.l[: buffer.size()]).min()
+        with torch.no_grad():
+            for network in self._value_networks():
+                network[-1].bias.fill_(value)
 
     def _end_training(self) -> None:
         """Log what the last batch shows of the certificate."""

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback
 
-from sekai.safety.arrays import Tensor
+from sekai.safety.action_box import unit_box
 from sekai.safety.backups import backup_ends
 from sekai.safety.learners.base import SafetyLearner
+from sekai.safety.learners.gaussian import make_cheaper
 from sekai.safety.steps import Stepper
 from sekai.safety.tensor.rollouts import TensorReachAvoidRolloutBuffer, TensorSafetyRolloutBuffer
 
@@ -26,9 +26,26 @@ class OnPolicySafety(SafetyLearner):
     """Collecting of an on-policy safety learner; stands before the SB3 class among the bases."""
 
     rollout_buffer: TensorSafetyRolloutBuffer
+    action_space: Any
 
     def _sb3_options(self, num_envs: int, given: dict[str, Any]) -> dict[str, Any]:
         return {**super()._sb3_options(num_envs, given), "rollout_buffer_class": ROLLOUTS[self.mode]}
+
+    def _setup_model(self) -> None:
+        given = self.action_space
+        self.action_space = unit_box(given)  # that of the policy, and of the rows it is trained on
+        try:
+            super()._setup_model()
+        finally:
+            self.action_space = given
+        make_cheaper(self.policy)
+
+    def predict(
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
+    ) -> tuple[Any, Any]:
+        """As the SB3 class: actions in the units of the environment. Those of `policy.predict` are within [-1, 1]."""
+        actions, state = super().predict(observation, state, episode_start, deterministic)
+        return self._executed(torch.as_tensor(actions, device=self.device)).cpu().numpy(), state
 
     def collect_rollouts(
         self, env: Any, callback: BaseCallback, rollout_buffer: TensorSafetyRolloutBuffer, n_rollout_steps: int
@@ -88,15 +105,6 @@ class OnPolicySafety(SafetyLearner):
                 rollout_buffer.put_final_values(slots, self.policy.predict_values(self._tensors(rows)))
         self._see(step)
         return True
-
-    def _executed(self, actions: Tensor) -> Tensor:
-        """The actions in the units of the environment, inside its box."""
-        if not isinstance(self.action_space, spaces.Box):
-            return actions
-        if self.policy.squash_output:
-            return self._unscaled(actions)
-        low, high = self._action_bounds()
-        return torch.clamp(actions, low, high)
 
     def _begin_rollout(self, rollout_buffer: TensorSafetyRolloutBuffer) -> None:
         self.gamma = rollout_buffer.gamma = self._gamma_now()

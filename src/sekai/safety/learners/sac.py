@@ -1,8 +1,7 @@
 """SAC on margins: entropy stands in the loss of the actor and in no target, and targets take the action of the mode.
 
-A critic of a discount near 1 can rise by (1 - gamma) per update only, and fall at once; so avoid begins high, at the
-largest margin, and reach-avoid low. The least of two critics, which keeps rewards from being overestimated, ratchets a
-minimum down: targets take the mean, certificates the least.
+Critics begin where they can still go, see `OffPolicySafety`. The least of two critics, which keeps rewards from being
+overestimated, ratchets a minimum down: targets take the mean, certificates the least.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from stable_baselines3 import SAC
 from torch.nn import functional
 
 from sekai.safety.arrays import Tensor
-from sekai.safety.backups import AVOID
 from sekai.safety.learners.off_policy import OffPolicySafety
 from sekai.safety.tensor.replay import SafetyBatch
 
@@ -29,8 +27,7 @@ class SacSafety(OffPolicySafety, SAC):  # type: ignore[misc]  # SB3 is an extra,
         policy, env: as for SB3's SAC.
         target_aggregator, actor_aggregator: of the critics: `"mean"` or `"min"`.
         alpha_bounds: the entropy coefficient stays between these two numbers.
-        initial_value: what the critics say at first; by default the largest margin seen before learning starts for
-            avoid, the least of min(l, g) for reach-avoid; None: what SB3 begins with.
+        initial_value: what the critics say at first, see `OffPolicySafety`.
         sb3: further arguments, see `SafetyLearner`.
     """
 
@@ -42,7 +39,6 @@ class SacSafety(OffPolicySafety, SAC):  # type: ignore[misc]  # SB3 is an extra,
         target_aggregator: Aggregator = "mean",
         actor_aggregator: Aggregator = "mean",
         alpha_bounds: tuple[float, float] = (0.0, float("inf")),
-        initial_value: Any = "auto",
         **sb3: Any,
     ) -> None:
         for name, given in {"target_aggregator": target_aggregator, "actor_aggregator": actor_aggregator}.items():
@@ -53,7 +49,6 @@ class SacSafety(OffPolicySafety, SAC):  # type: ignore[misc]  # SB3 is an extra,
             raise ValueError(f"alpha_bounds is {alpha_bounds}; expected (low, high) with 0 <= low <= high.")
         self.target_aggregator, self.actor_aggregator = target_aggregator, actor_aggregator
         self.alpha_bounds = float(low), float(high)
-        self.initial_value = initial_value
         super().__init__(policy, env, **sb3)
 
     def _sb3_options(self, num_envs: int, given: dict[str, Any]) -> dict[str, Any]:
@@ -77,9 +72,8 @@ class SacSafety(OffPolicySafety, SAC):  # type: ignore[misc]  # SB3 is an extra,
             optimizers.append(self.ent_coef_optimizer)
         self._update_learning_rate(optimizers)
         self._begin_training()
-        if self._n_updates == 0:
-            self._initialise_critics()
-        losses = np.array([self._update(self._drawn(batch_size)) for _ in range(gradient_steps)])
+        with self._unchecked():
+            losses = np.array([self._update(self._drawn(batch_size)) for _ in range(gradient_steps)])
         self._n_updates += gradient_steps
         self._end_training()
         self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
@@ -135,19 +129,8 @@ class SacSafety(OffPolicySafety, SAC):  # type: ignore[misc]  # SB3 is an extra,
             for mine, theirs in zip(self.critic_target.parameters(), self.critic.parameters(), strict=True):
                 mine.lerp_(theirs, self.tau)
 
-    def _initialise_critics(self) -> None:
-        value = self.initial_value
-        if value is None:
-            return
-        if value == "auto":
-            buffer = self.replay_buffer
-            rows = buffer.size()
-            g = buffer.g[:rows]
-            value = g.max() if self.mode == AVOID else torch.minimum(g, buffer.l[:rows]).min()
-        with torch.no_grad():
-            for critic in (self.critic, self.critic_target):
-                for network in critic.q_networks:
-                    network[-1].bias.fill_(float(value))
+    def _value_networks(self) -> list[Any]:
+        return [*self.critic.q_networks, *self.critic_target.q_networks]
 
     def predict_value(self, observations: Any) -> np.ndarray[Any, Any]:
         """See `SafetyLearner.predict_value`: the least of the critics, at the action of the mode."""

@@ -110,13 +110,14 @@ class DoubleIntegrator(System):
         return 2 * math.sqrt(self.half_width / net)
 
     def _advance(self, state: Any, control: Any, disturbance: Any) -> Any:
-        x, v, change, drift = state[..., 0], state[..., 1], control[..., 0] * self.dt, 0.0
+        x, v, change = state[..., 0], state[..., 1], control[..., 0] * self.dt
+        drifting = v
         if disturbance is not None:
             if self.force_bound > 0:
                 change = change + disturbance[..., 0] * self.dt
             else:
-                drift = disturbance[..., 0]
-        x_next = x + (v + drift + INTEGRATORS[self.integrator] * change) * self.dt
+                drifting = v + disturbance[..., 0]
+        x_next = x + (drifting + INTEGRATORS[self.integrator] * change) * self.dt
         v_next = v + change
         return as_state(x_next, v_next)
 

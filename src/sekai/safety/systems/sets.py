@@ -42,6 +42,8 @@ class BoxSet:
     def project(self, points: Any) -> Any:
         """The nearest points of the set; array or tensor `(..., D)`."""
         xp = namespace(points)
+        if len({*zip(self.low, self.high, strict=True)}) == 1:  # all dimensions alike, at once
+            return xp.clip(points, self.low[0], self.high[0])
         bounds = zip(self.low, self.high, strict=True)
         return xp.stack([xp.clip(points[..., k], *pair) for k, pair in enumerate(bounds)], -1)
 

@@ -19,7 +19,7 @@ from sekai.safety.arrays import Tensor
 
 
 class TensorStep(NamedTuple):
-    """What `step_tensor` returns; a plain tuple of five or six in this order does as well.
+    """What `step_tensor` returns; a plain tuple of the first five to seven does as well.
 
     Attributes:
         obs: observations of the next decision, `(N, ...)`: where an episode ended, the first of the next one.
@@ -29,6 +29,8 @@ class TensorStep(NamedTuple):
         l_x: target margins l of the same states, `(N,)`; None in an avoid environment, which is not the same as 0.
         final_obs: last observations of the episodes that ended, `(N, ...)`; rows of others mean nothing. None where
             they are not known.
+        executed: actions as they were executed, `(N, A)` in the units of the action space; None where they are those
+            given. Off-policy learners learn from them.
     """
 
     obs: Any
@@ -37,6 +39,7 @@ class TensorStep(NamedTuple):
     timeouts: Tensor
     l_x: Tensor | None = None
     final_obs: Any = None
+    executed: Tensor | None = None
 
 
 class TensorVecEnv(VecEnv):  # type: ignore[misc]  # SB3 is an extra, and read as Any
@@ -80,7 +83,7 @@ class TensorVecEnv(VecEnv):  # type: ignore[misc]  # SB3 is an extra, and read a
             actions: `(N, A)`, in the units of the action space and inside its box, on the device.
 
         Returns:
-            A `TensorStep`, or a tuple of its first five or six; a learner copies the observations that it keeps, so
+            A `TensorStep`, or a tuple of its first five to seven; a learner copies the observations that it keeps, so
             that a simulator may write into the same tensors with every step.
         """
 

@@ -9,6 +9,8 @@ import torch
 
 from sekai.core.slots import AutoresetMode
 from sekai.safety.arrays import Tensor
+from sekai.safety.chain import changes_actions
+from sekai.safety.steps import EXECUTED_KEY
 from sekai.safety.tensor.env import TensorStep, TensorVecEnv
 from sekai.spaces import take_rows
 from sekai.vector import VecEnv
@@ -36,6 +38,7 @@ class TensorFromNative(TensorVecEnv):
             raise ValueError(f"{vec} has autoreset={vec.autoreset.value!r}; expected 'same_step'.")
         self.vec: Any = vec
         self._first_seed = seed
+        self._same_units = not changes_actions(vec)
         self.provides_l = bool(vec.get_attr("provides_l")[0])
         super().__init__(vec.num_envs, vec.observation_space, vec.action_space, device=device)
 
@@ -73,7 +76,16 @@ class TensorFromNative(TensorVecEnv):
             self._tensors(result.truncated & ~result.terminated),
             margins,
             self._tensors(result.observations) if finals is None else finals,
+            self._executed(result.infos),
         )
+
+    def _executed(self, infos: Any) -> Tensor | None:
+        if EXECUTED_KEY not in infos.columns or not self._same_units:
+            return None
+        values, present = infos.columns[EXECUTED_KEY]
+        if not present.all():
+            raise LookupError(f"The info of sub-env {int(np.flatnonzero(~present)[0])} has no {EXECUTED_KEY!r}.")
+        return self._tensors(values)
 
     def _finals(self, result: Any) -> Any:
         """The observations, with the last ones of episodes that ended in their rows."""

@@ -8,6 +8,7 @@ import torch
 from gymnasium import spaces
 from stable_baselines3.common.buffers import BaseBuffer
 
+from sekai.safety.action_box import unit_box
 from sekai.safety.arrays import Tensor
 from sekai.safety.backups import AVOID, REACH_AVOID, Mode
 from sekai.safety.tensor.columns import dtype_of, flat_rows, new_columns, put_row, put_slots
@@ -66,7 +67,9 @@ class TensorReplayBuffer(BaseBuffer):  # type: ignore[misc]  # SB3 is an extra, 
         shape = self.buffer_size, n_envs
         self.observations = new_columns(observation_space, shape, self.device)
         self.next_observations = new_columns(observation_space, shape, self.device)
-        self.actions = torch.zeros((*shape, self.action_dim), dtype=dtype_of(action_space), device=self.device)
+        self.actions = torch.zeros(
+            (*shape, self.action_dim), dtype=dtype_of(unit_box(action_space)), device=self.device
+        )
         self.g = torch.zeros(shape, device=self.device)
         self.not_done = torch.zeros(shape, dtype=torch.bool, device=self.device)
 

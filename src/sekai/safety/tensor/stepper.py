@@ -62,6 +62,7 @@ class TensorStepper:
             dones & timeouts,
             finals,
             [],
+            step.executed,
         )
 
 

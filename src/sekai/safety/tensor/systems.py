@@ -65,14 +65,13 @@ class SafetyTensorEnv(OfSystem, TensorVecEnv):
         system = self.system
         after = system.step(self.states, actions, self._disturbances())
         g = system.g(after)
-        self.steps = self.steps + 1
         failed = g < 0
-        timeouts = ~failed & (self.steps >= system.time_limit)
-        dones = failed | timeouts
+        cut = self.steps.add_(1) >= system.time_limit
+        dones = failed | cut
         self.states = torch.where(dones[:, None], self._starts(), after)
-        self.steps = torch.where(dones, 0, self.steps)
+        self.steps.masked_fill_(dones, 0)
         margins = system.l(after) if self.provides_l else None
-        return TensorStep(system.observe(self.states), g, dones, timeouts, margins, system.observe(after))
+        return TensorStep(system.observe(self.states), g, dones, cut & ~failed, margins, system.observe(after))
 
     def _disturbances(self) -> Tensor | None:
         bounded = self.system.disturbance
