@@ -67,9 +67,7 @@ def avoid_target(g: Any, v_next: Any, not_done: Any, gamma: float, *, failure_va
     Returns:
         The targets of Q(s_t, a_t), in the shape of `g`.
     """
-    xp = namespace(g)
-    goes_on = (1 - gamma) * g + gamma * xp.minimum(g, v_next)
-    return xp.where(_bool(not_done), goes_on, _failed(g, g, failure_value))
+    return target(AVOID, g, v_next, not_done, gamma, failure_value=failure_value)
 
 
 def reach_avoid_target(
@@ -95,11 +93,7 @@ def reach_avoid_target(
     Raises:
         ValueError: another terminal type.
     """
-    xp = namespace(g)
-    both = xp.minimum(l, g)
-    terminal = both if check_terminal_type(terminal_type) == "all" else g
-    goes_on = (1 - gamma) * both + gamma * xp.minimum(g, xp.maximum(l, v_next))
-    return xp.where(_bool(not_done), goes_on, _failed(g, terminal, failure_value))
+    return target(REACH_AVOID, g, v_next, not_done, gamma, l, terminal_type, failure_value=failure_value)
 
 
 def target(
@@ -118,13 +112,35 @@ def target(
     Raises:
         ValueError: another mode or terminal type; reach-avoid without `l`, or avoid with one.
     """
+    end = terminal(mode, g, l, terminal_type, failure_value=failure_value)
+    return namespace(g).where(as_flags(not_done), continued(mode, g, v_next, gamma, l), end)
+
+
+def continued(mode: str, g: Any, v_next: Any, gamma: float, l: Any = None) -> Any:  # noqa: E741
+    """What a step is worth after which the episode goes on; arguments as for `target`, which refuses what is wrong."""
+    xp = namespace(g)
+    if mode == AVOID:
+        return (1 - gamma) * g + gamma * xp.minimum(g, v_next)
+    return (1 - gamma) * xp.minimum(l, g) + gamma * xp.minimum(g, xp.maximum(l, v_next))
+
+
+def terminal(
+    mode: str,
+    g: Any,
+    l: Any = None,  # noqa: E741
+    terminal_type: str = "all",
+    *,
+    failure_value: float | None = None,
+) -> Any:
+    """What a step is worth at which the backup ends; arguments and errors as for `target`."""
+    check_terminal_type(terminal_type)
     if check_mode(mode) == AVOID:
         if l is not None:
             raise ValueError("l was given to an avoid backup, which has no target: leave it out.")
-        return avoid_target(g, v_next, not_done, gamma, failure_value=failure_value)
+        return _failed(g, g, failure_value)
     if l is None:
         raise ValueError("A reach-avoid backup needs the target margins l.")
-    return reach_avoid_target(g, l, v_next, not_done, gamma, terminal_type, failure_value=failure_value)
+    return _failed(g, namespace(g).minimum(l, g) if terminal_type == "all" else g, failure_value)
 
 
 def backup_ends(terminated: Any, truncated: Any, *, bootstrap_on_timeout: bool = False) -> Any:
@@ -153,5 +169,6 @@ def _failed(g: Any, terminal: Any, failure_value: float | None) -> Any:
     return xp.where(g < 0, xp.clip(terminal, None, failure_value), terminal)
 
 
-def _bool(flags: Any) -> Any:
+def as_flags(flags: Any) -> Any:
+    """Bools or numbers as bools."""
     return flags if flags.dtype == namespace(flags).bool else flags != 0

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Any
 
 from sekai.safety.arrays import namespace
-from sekai.safety.backups import target
+from sekai.safety.backups import as_flags, continued, terminal
 
 
 def safety_returns(
@@ -62,20 +62,13 @@ def safety_returns(
         if not 0.0 <= number <= 1.0:
             raise ValueError(f"{name} is {number}; expected a number from 0 to 1.")
     xp = namespace(g_t)
+    goes_on, end = as_flags(not_done), terminal(mode, g_t, l_t, terminal_type, failure_value=failure_value)
     returns = xp.empty_like(g_t)
     later = None
     for t in range(len(g_t) - 1, -1, -1):
         value = v_tp1[t]
         if later is not None:
             value = xp.where(trace[t], (1 - lambda_) * value + lambda_ * later, value)
-        later = returns[t] = target(
-            mode,
-            g_t[t],
-            value,
-            not_done[t],
-            gamma,
-            None if l_t is None else l_t[t],
-            terminal_type,
-            failure_value=failure_value,
-        )
+        value = continued(mode, g_t[t], value, gamma, None if l_t is None else l_t[t])
+        later = returns[t] = xp.where(goes_on[t], value, end[t])
     return returns

@@ -102,8 +102,6 @@ class TensorSafetyRolloutBuffer(BaseBuffer):  # type: ignore[misc]  # SB3 is an 
         self.g[t] = g
         self._values[t], self._log_probs[t] = values.flatten(), log_probs.flatten()
         self.not_done[t], self.trace[t] = not_done, trace
-        if t > 0:
-            self._next_values[t - 1] = torch.where(self.trace[t - 1], self._values[t], self._next_values[t - 1])
         self._keep_target(t, l)
         self.pos += 1
         self.full = self.pos == self.buffer_size
@@ -133,8 +131,8 @@ class TensorSafetyRolloutBuffer(BaseBuffer):  # type: ignore[misc]  # SB3 is an 
         if not bool(torch.isfinite(self.g).all()):
             t, slot = (int(place) for place in (~torch.isfinite(self.g)).nonzero()[0])
             raise ValueError(f"The margin g of sub-env {slot} in step {t} of the rollout is {float(self.g[t, slot])}.")
-        last = self.buffer_size - 1
-        self._next_values[last] = torch.where(self.trace[last], last_values.flatten(), self._next_values[last])
+        later = torch.cat((self._values[1:], last_values.reshape(1, -1)))
+        self._next_values = torch.where(self.trace, later, self._next_values)
         self._returns = safety_returns(
             self.mode,
             self.g,
