@@ -48,6 +48,9 @@ DI, TOUCH, REST = (f"safety/DoubleIntegrator{target}-v0" for target in ("", "Tou
 FLOOR, ORDER = "safety/DrawdownFloor-v0", "safety/BudgetExecution-v0"
 PENDULUM, DUBINS = "safety/LinearPendulum-v0", "safety/DubinsHighTurn-v0"
 SHORT = {"failure_value": -1.0, "n_steps": 64, "batch_size": 512}
+#: eight times the gradient steps of the defaults
+MORE = {"n_epochs": 10, "batch_size": 160}
+REACH = {"gae_lambda": 1.0, "bootstrap_on_timeout": True, **MORE}
 LINES = (
     Line("ppo-400k-defaults", DI, "ppo", "avoid", 400_000, EULER, {}),
     Line("ppo-400k", DI, "ppo", "avoid", 400_000, EULER, SHORT, 0.77, 0.01),
@@ -58,13 +61,23 @@ LINES = (
     Line("sac-600k", DI, "sac", "avoid", 600_000, EULER, {"policy_kwargs": SMALL}, 0.94),
     Line("touch-ppo-defaults", TOUCH, "ppo", "reach-avoid", 800_000, {}, {}, 0.88, 0.01),
     Line("rest-ppo-defaults", REST, "ppo", "reach-avoid", 800_000, {}, {}),
-    Line("rest-ppo", REST, "ppo", "reach-avoid", 1_600_000, {}, {"gae_lambda": 1.0}, 0.88, 0.01),
+    Line("rest-ppo", REST, "ppo", "reach-avoid", 800_000, {}, REACH, 0.88, 0.01),
     Line("touch-sac", TOUCH, "sac", "reach-avoid", 150_000, {}, {"policy_kwargs": SMALL}, 0.88, 0.01),
     Line("rest-sac", REST, "sac", "reach-avoid", 150_000, {}, {"policy_kwargs": SMALL}, 0.88, 0.01),
     Line("pendulum-ppo-defaults", PENDULUM, "ppo", "avoid", 800_000, {}, {}),
-    Line("pendulum-ppo", PENDULUM, "ppo", "avoid", 800_000, {}, {"failure_value": -0.5}, 0.88, 0.01),
+    Line(
+        "pendulum-ppo",
+        PENDULUM,
+        "ppo",
+        "avoid",
+        800_000,
+        {},
+        {"gamma": 0.995, "failure_value": -0.3, **MORE},
+        0.88,
+        0.01,
+    ),
     Line("dubins-high-ppo-defaults", DUBINS, "ppo", "reach-avoid", 800_000, {}, {}),
-    Line("dubins-high-ppo", DUBINS, "ppo", "reach-avoid", 1_600_000, {}, {"gae_lambda": 1.0}, 0.80, 0.01),
+    Line("dubins-high-ppo", DUBINS, "ppo", "reach-avoid", 800_000, {}, REACH, 0.80, 0.01),
     Line("drawdown-ppo-defaults", FLOOR, "ppo", "avoid", 400_000, {}, {}),
     Line("drawdown-ppo", FLOOR, "ppo", "avoid", 400_000, {}, {"failure_value": -0.1}, 0.85, 0.01),
     Line("order-ppo-defaults", ORDER, "ppo", "reach-avoid", 400_000, {}, {}),
