@@ -50,6 +50,7 @@ PENDULUM, DUBINS = "safety/LinearPendulum-v0", "safety/DubinsHighTurn-v0"
 SHORT = {"failure_value": -1.0, "n_steps": 64, "batch_size": 512}
 #: eight times the gradient steps of the defaults
 MORE = {"n_epochs": 10, "batch_size": 160}
+FALLING = {"gamma": 0.995, "failure_value": -0.3, **MORE}
 REACH = {"gae_lambda": 1.0, "bootstrap_on_timeout": True, **MORE}
 LINES = (
     Line("ppo-400k-defaults", DI, "ppo", "avoid", 400_000, EULER, {}),
@@ -65,17 +66,7 @@ LINES = (
     Line("touch-sac", TOUCH, "sac", "reach-avoid", 150_000, {}, {"policy_kwargs": SMALL}, 0.88, 0.01),
     Line("rest-sac", REST, "sac", "reach-avoid", 150_000, {}, {"policy_kwargs": SMALL}, 0.88, 0.01),
     Line("pendulum-ppo-defaults", PENDULUM, "ppo", "avoid", 800_000, {}, {}),
-    Line(
-        "pendulum-ppo",
-        PENDULUM,
-        "ppo",
-        "avoid",
-        800_000,
-        {},
-        {"gamma": 0.995, "failure_value": -0.3, **MORE},
-        0.88,
-        0.01,
-    ),
+    Line("pendulum-ppo", PENDULUM, "ppo", "avoid", 800_000, {}, FALLING, 0.88, 0.01),
     Line("dubins-high-ppo-defaults", DUBINS, "ppo", "reach-avoid", 800_000, {}, {}),
     Line("dubins-high-ppo", DUBINS, "ppo", "reach-avoid", 800_000, {}, REACH, 0.80, 0.01),
     Line("drawdown-ppo-defaults", FLOOR, "ppo", "avoid", 400_000, {}, {}),
