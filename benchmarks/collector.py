@@ -2,10 +2,11 @@
 
 Environments of the same arguments are stepped in turns within one process, the calls of one fragment each, with the
 same function of the observations as policy: in a bare loop; in a loop that also copies the observations into the rows
-of two fragments in turn, as whoever keeps them must; by a `Collector`; and by one with `share_observations`, for which
-the environment writes them there. Quoted are microseconds of a call, medians over rounds, and of each round a
-collector's time beyond the loop that copies: at most 15 is the aim. With `--cpu` they are of processor time, for a
-machine on which other programs run too.
+of two fragments in turn, as whoever keeps them must; in one that copies actions and rewards as well, the least that
+anybody learns from; by a `Collector`; and by one with `share_observations`, for which the environment writes the
+observations there. Quoted are microseconds of a call, medians over rounds, and of each round a collector's time beyond
+the loop that copies observations: at most 15 is the aim. With `--cpu` they are of processor time, for a machine on which
+other programs run too.
 """
 
 from __future__ import annotations
@@ -30,25 +31,34 @@ def policy_of(vec: sekai.VecEnv) -> Callable[[Any], Any]:
 
 
 class Loop:
-    """The loop that a collector replaces; `rows` is how many rows the observations are copied to in turn."""
+    """The loop that a collector replaces.
 
-    def __init__(self, vec: sekai.VecEnv, rows: int) -> None:
-        self.vec, self.policy, self.rows = vec, policy_of(vec), rows
+    Args:
+        vec: the environments.
+        rows: how many rows the observations are copied to in turn.
+        all_columns: whether actions and rewards are copied too.
+    """
+
+    def __init__(self, vec: sekai.VecEnv, rows: int = 0, all_columns: bool = False) -> None:
+        self.vec, self.policy, self.rows, self.all_columns = vec, policy_of(vec), rows, all_columns
         self.observations = vec.reset(seed=0).observations
-        parts = self._parts()
-        self.targets = [np.zeros((rows, *part.shape), part.dtype) for part in parts]
+        actions, rewards = self.policy(self.observations), np.zeros(vec.num_envs)
+        self.targets = [np.zeros((rows, *part.shape), part.dtype) for part in self._parts(actions, rewards)]
         self.row = 0
 
-    def _parts(self) -> list[Any]:
-        return list(self.observations.values()) if isinstance(self.observations, dict) else [self.observations]
+    def _parts(self, actions: Any, rewards: Any) -> list[Any]:
+        parts = list(self.observations.values()) if isinstance(self.observations, dict) else [self.observations]
+        return [*parts, actions, rewards] if self.all_columns else parts
 
     def run(self, calls: int) -> None:
         """So many calls."""
         for _ in range(calls):
-            self.observations = self.vec.step(self.policy(self.observations)).observations
+            actions = self.policy(self.observations)
+            result = self.vec.step(actions)
+            self.observations = result.observations
             if self.rows:
                 self.row = (self.row + 1) % self.rows
-                for target, part in zip(self.targets, self._parts(), strict=True):
+                for target, part in zip(self.targets, self._parts(actions, result.rewards), strict=True):
                     target[self.row] = part
 
 
@@ -74,9 +84,9 @@ class Collecting:
 
 def measure(name: str, given: argparse.Namespace) -> list[str]:
     """The lines of an environment."""
-    vecs = [sekai.make_vec(name, given.num_envs, vector_kwargs={"autoreset": given.mode}) for _ in range(4)]
-    loops = [Loop(vecs[0], 0), Loop(vecs[1], 2 * given.length)]
-    runs = [*loops, *(Collecting(vec, given.length, share) for vec, share in zip(vecs[2:], (False, True), strict=True))]
+    vecs = [sekai.make_vec(name, given.num_envs, vector_kwargs={"autoreset": given.mode}) for _ in range(5)]
+    loops = [Loop(vecs[0]), Loop(vecs[1], 2 * given.length), Loop(vecs[2], 2 * given.length, all_columns=True)]
+    runs = [*loops, *(Collecting(vec, given.length, share) for vec, share in zip(vecs[3:], (False, True), strict=True))]
     clock = time.process_time if given.cpu else time.perf_counter
     rounds = []
     for number in range(given.rounds + 4):
@@ -85,10 +95,10 @@ def measure(name: str, given: argparse.Namespace) -> list[str]:
             rounds.append(taken)
     for vec in vecs:
         vec.close()
-    bare, copying, *collectors = np.array(rounds).T
+    bare, copying, keeping, *collectors = np.array(rounds).T
     return [
         f"{name:14}{how:8}"
-        + "".join(f"{np.median(column):12.1f}" for column in (bare, copying, own, copying - bare, own - copying))
+        + "".join(f"{np.median(column):12.1f}" for column in (bare, copying, keeping, own, own - copying))
         + f"{own.min() - copying.min():16.1f}"
         for how, own in zip(("copies", "shares"), collectors, strict=True)
     ]
@@ -105,7 +115,9 @@ def main() -> None:
     given = parser.parse_args()
     unit = "microseconds of processor time a call" if given.cpu else "microseconds a call"
     print(f"native, {given.num_envs} slots, fragments of {given.length}, {given.mode}; {unit}")
-    print(f"{'environment':22}{'bare':>12}{'+ copy':>12}{'collector':>12}{'copy':>12}{'beyond':>12}{'of the best':>16}")
+    print(
+        f"{'environment':22}{'bare':>12}{'+ copy':>12}{'+ all':>12}{'collector':>12}{'beyond':>12}{'of the best':>16}"
+    )
     for name in ("Trading-v0", "Portfolio-v0"):
         print(*measure(name, given), sep="\n")
 
