@@ -5,8 +5,8 @@ same function of the observations as policy: in a bare loop; in a loop that also
 of two fragments in turn, as whoever keeps them must; in one that copies actions and rewards as well, the least that
 anybody learns from; by a `Collector`; and by one with `share_observations`, for which the environment writes the
 observations there. Quoted are microseconds of a call, medians over rounds, and of each round a collector's time beyond
-the loop that copies observations: at most 15 is the aim. With `--cpu` they are of processor time, for a machine on which
-other programs run too.
+the loop that copies observations: at most 15 is the aim. With `--cpu` they are of processor time, for a machine on
+which other programs run too.
 """
 
 from __future__ import annotations
@@ -115,9 +115,8 @@ def main() -> None:
     given = parser.parse_args()
     unit = "microseconds of processor time a call" if given.cpu else "microseconds a call"
     print(f"native, {given.num_envs} slots, fragments of {given.length}, {given.mode}; {unit}")
-    print(
-        f"{'environment':22}{'bare':>12}{'+ copy':>12}{'+ all':>12}{'collector':>12}{'beyond':>12}{'of the best':>16}"
-    )
+    heads = "".join(f"{head:>12}" for head in ("bare", "+ copy", "+ all", "collector", "beyond"))
+    print(f"{'environment':22}{heads}{'of the best':>16}")
     for name in ("Trading-v0", "Portfolio-v0"):
         print(*measure(name, given), sep="\n")
 
