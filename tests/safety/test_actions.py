@@ -152,3 +152,14 @@ def test_bounds_are_met_exactly_and_a_box_without_width_stays_a_number() -> None
     np.testing.assert_array_equal(box.unscaled(torch.tensor([[-7.0] * 3, [7.0] * 3])), [low, high])
     chosen = torch.tensor([[0.25, -1.0, 0.0]])
     torch.testing.assert_close(box.scaled(box.unscaled(chosen)), chosen)
+
+
+def test_bounds_of_float64_are_met_exactly_too() -> None:
+    low, high = np.array([-0.1, 0.2]), np.array([0.1, 0.3])
+    assert np.float32(0.1) > high[0] and np.float32(-0.1) < low[0], "rounded to float32 they lie outside"
+    box = ActionBox(spaces.Box(low, high, dtype=np.float64), "cpu")
+    np.testing.assert_array_equal(box.unscaled(torch.tensor([[-7.0] * 2, [7.0] * 2])), [low, high])
+    chosen = torch.tensor([[0.25, -1.0]])
+    scaled = box.scaled(box.unscaled(chosen))
+    assert scaled.dtype == torch.float32
+    torch.testing.assert_close(scaled, chosen)

@@ -16,6 +16,7 @@ from stable_baselines3.common.distributions import DiagGaussianDistribution  # n
 from sekai.safety.learners import SafetyPPO  # noqa: E402
 from sekai.safety.learners.gaussian import DiagGaussian, InPlaceTanh  # noqa: E402
 from sekai.safety.tensor import SafetyTensorEnv  # noqa: E402
+from tests.safety.chain import Walk  # noqa: E402
 
 
 @pytest.mark.parametrize("rows", [1, 100])
@@ -31,6 +32,18 @@ def test_draws_densities_and_entropies_are_those_of_sb3(rows: int) -> None:
     torch.testing.assert_close(ours.entropy(), theirs.entropy())
     torch.testing.assert_close(ours.get_actions(deterministic=True), mean)
     torch.testing.assert_close(ours.distribution.stddev, theirs.distribution.stddev)
+
+
+def test_a_policy_that_has_diverged_is_not_taken_for_a_wrong_margin() -> None:
+    model = SafetyPPO("MlpPolicy", Walk(box=True), n_steps=8, batch_size=24, seed=0, device="cpu")
+    with torch.no_grad():
+        model.policy.action_net.bias.fill_(torch.nan)
+    message = "^The policy gives actions that are not finite: its weights are not, or what it observed is not"
+    with pytest.raises(ValueError, match=message):
+        model.learn(24)
+    for deterministic in (True, False):
+        with pytest.raises(ValueError, match=message):
+            model.predict(model.env.reset(), deterministic=deterministic)
 
 
 def test_a_policy_made_cheaper_learns_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -262,6 +262,22 @@ def test_a_tensor_layer_is_the_option_and_its_statistics_are_the_policy_s(name: 
     assert torch.equal(other.state_dict()["mean"], layer.state_dict()["mean"])
 
 
+def test_learners_of_one_tensor_layer_have_statistics_of_their_own(tmp_path: Any) -> None:
+    layer = layered()
+    first = learner("ppo", layer, normalize_observations=False).learn(48)
+    first.save(tmp_path / "model")
+    kept = first.predict_value(ROWS)
+    second = learner("ppo", layer, normalize_observations=False)
+    np.testing.assert_array_equal(moments(second)[1], moments(first)[1])  # it begins with those of the layer
+    second.learn(48)
+    np.testing.assert_array_equal(first.predict_value(ROWS), kept)
+    assert moments(second)[0] == 96 == int(layer.state_dict()["count"]), "the layer has those of the newest"
+    trained = second.predict_value(ROWS)
+    third = SafetyPPO.load(tmp_path / "model", env=layer, device="cpu")
+    np.testing.assert_array_equal(third.predict_value(ROWS), kept)
+    np.testing.assert_array_equal(second.predict_value(ROWS), trained)
+
+
 def test_a_tensor_layer_is_refused_where_the_policy_has_learned_from_raw_rows(tmp_path: Any) -> None:
     model = SafetyPPO("MlpPolicy", SafetyTensorEnv(3, "DoubleIntegrator"), device="cpu")
     model.save(tmp_path / "model")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threading import Thread
+from threading import Event, Thread, current_thread
 from typing import Any
 
 import numpy as np
@@ -140,14 +140,35 @@ def test_a_call_in_progress_does_not_take_the_batch_of_one_that_is_refused() -> 
                 self.step_into([0, 0], batch)
             refused.append(True)
 
-        def _count_steps(self, *given: Any) -> Any:
-            self._offered = batch  # as the other thread leaves it for a moment
-            return super()._count_steps(*given)
-
     vec = Overrun(2)
     vec.reset()
     assert vec.step([0, 0]).observations is not batch and refused == [True]
     assert (batch == 77).all()
+
+
+def test_a_call_does_not_take_the_batch_that_another_thread_is_about_to_step_into() -> None:
+    entered, go_on = Event(), Event()
+
+    class Waiting(CodedVecEnv):
+        def step(self, actions: Any) -> Any:
+            if current_thread() is other:
+                entered.set()
+                go_on.wait()
+            return super().step(actions)
+
+    vec = Waiting(2)
+    vec.reset()
+    batch = np.full((2, 3), 77.0)
+    other = Thread(target=vec.step_into, args=([0, 0], batch))
+    other.start()
+    entered.wait()
+    try:
+        with pytest.raises(sekai.VecEnvBusy):
+            vec.step([0, 0])
+    finally:
+        go_on.set()
+        other.join()
+    assert batch.tolist() == [[0, 0, 1], [1, 0, 1]], "that of the other thread, its only step"
 
 
 @pytest.mark.parametrize("name", list(NATIVE))

@@ -26,17 +26,20 @@ class ActionBox:
     """
 
     def __init__(self, space: spaces.Box, device: Any) -> None:
-        self._low, self._high = (torch.as_tensor(edge, device=device).float() for edge in (space.low, space.high))
+        # bounds of float64 rounded to float32 may lie outside
+        dtype = torch.float64 if space.dtype == np.float64 else torch.float32
+        self._low, self._high = (torch.as_tensor(edge, dtype=dtype, device=device) for edge in (space.low, space.high))
         self._centre, self._radius = (self._low + self._high) / 2, (self._high - self._low) / 2
 
     def unscaled(self, actions: Tensor) -> Tensor:
-        """Actions `(..., A)` of a policy in the units of the box, and inside it."""
-        return torch.clamp(torch.addcmul(self._centre, self._radius, actions), self._low, self._high)
+        """Actions `(..., A)` of a policy in the units of the box, and inside it; float64 for a box of float64."""
+        chosen = actions.to(self._low.dtype)
+        return torch.clamp(torch.addcmul(self._centre, self._radius, chosen), self._low, self._high)
 
     def scaled(self, executed: Tensor) -> Tensor:
         """Actions in the units of the box as a policy would have chosen them; 0 where the box has no width."""
-        offset = executed.float() - self._centre
-        return torch.where(self._radius > 0, offset / self._radius, 0.0)
+        offset = executed.to(self._low.dtype) - self._centre
+        return torch.where(self._radius > 0, offset / self._radius, 0.0).float()
 
 
 def unit_box(space: spaces.Space[Any]) -> spaces.Space[Any]:

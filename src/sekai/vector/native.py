@@ -84,8 +84,7 @@ class NativeVecEnv(ArrayVecEnv):
         self._last_actions: Any = None
         self._flags = np.zeros((2, self.num_envs), bool)  # terminated, truncated of the latest rows
         self._held: Any = None  # last rows of frozen slots, in a batch
-        self._offered: Any = None  # where the next call is to write the observations
-        self._into: Any = None  # where this one is, until it has taken the arrays
+        self._into: Any = None  # where `step_into` is to write the observations, until it has taken the arrays
         self._every_slot = np.ones(self.num_envs, bool)
         self._steady = False  # every slot is live and no row was lost
         self._unchecked = {"_observe", "_step", "_reset_infos"}
@@ -339,19 +338,19 @@ class NativeVecEnv(ArrayVecEnv):
 
     # ---- step ----------------------------------------------------------------------------------
 
+    @exclusive  # or a call of another thread might take the arrays of one that is refused
     def step_into(self, actions: Any, observations: Any) -> VecStepResult:
         """Step all slots; see `VecEnv.step_into`. It is for a subclass to make use of `_new_observations`."""
         check_target(self.observation_space, observations, self.num_envs)
-        self._offered = observations
         try:
+            self._into = observations
             return self.step(actions)
         finally:
-            self._offered = self._into = None
+            self._into = None
 
     @exclusive_step
     def step(self, actions: Any) -> VecStepResult:
         """Step all slots; see `VecEnv.step`."""
-        self._into, self._offered = self._offered, None
         self._require_open()
         if self._unfinished is not None:
             self._note_unfinished()

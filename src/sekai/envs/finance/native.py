@@ -138,6 +138,7 @@ class FinanceVecEnv(NativeVecEnv):
             positions = np.array([s.sample(self.rng, num_windows, length) for s in samplers])
         return positions
 
+    @exclusive  # a call that is refused has nothing to clear
     def step_into(self, actions: Any, observations: Any) -> VecStepResult:
         """Step all slots; see `NativeVecEnv.step_into`."""
         try:

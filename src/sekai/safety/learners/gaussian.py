@@ -34,11 +34,21 @@ class DiagGaussian(DiagGaussianDistribution):  # type: ignore[misc]  # SB3 is an
 
     def sample(self) -> Tensor:
         """Actions drawn, `(N, A)`."""
+        self._require_finite()
         return torch.addcmul(self._mean, torch.randn_like(self._mean), self._log_std.exp())
 
     def mode(self) -> Tensor:
         """The means."""
+        self._require_finite()
         return self._mean
+
+    def _require_finite(self) -> None:
+        """Raise `ValueError` for means that are not finite, where torch would have looked at them."""
+        if torch.distributions.Distribution._validate_args and not bool(torch.isfinite(self._mean).all()):
+            raise ValueError(
+                "The policy gives actions that are not finite: its weights are not, or what it observed is not. A lower "
+                "learning_rate, or normalize_observations=True, may keep it from there."
+            )
 
     def log_prob(self, actions: Tensor) -> Tensor:
         """Log densities `(N,)` of actions `(N, A)`."""

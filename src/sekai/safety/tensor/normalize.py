@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -58,12 +59,14 @@ class TensorVecNormalize(TensorVecEnv):
             statistics: those of the policy, which take the place of the own ones.
 
         Returns:
-            The statistics, which this layer goes on to save, load and freeze.
+            The statistics, which this layer goes on to save, load and freeze; a copy, where another policy has them.
         """
-        self.handed_over = True
-        self.observation_space = self.env.observation_space
         if statistics is not None:
             self._statistics = statistics
+        elif self.handed_over:
+            self._statistics = deepcopy(self._statistics)
+        self.handed_over = True
+        self.observation_space = self.env.observation_space
         return self._statistics
 
     def __getattr__(self, name: str) -> Any:
