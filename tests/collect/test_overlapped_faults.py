@@ -18,7 +18,6 @@ from tests.collect.envs import MODES, ShuffledVecEnv, action_on
 from tests.collect.test_overlapped import LONG, ordered
 from tests.collect.test_timelines import Flaky, column, zeros
 from tests.contract.envs import Coded, build
-from tests.vector.test_overlapping_process import Interrupts
 
 ONE_ON = np.array([0, 0, 1, 0])
 STEP, LOST = int(RowKind.STEP), int(RowKind.LOST)
@@ -115,36 +114,6 @@ def test_an_interrupt_loses_rows_only_when_they_have_been_received(name: str, wh
     not_under_way = lost or (name, when) == ("send", "before")
     assert (counters.lost, counters.failed_rows, counters.rows) == (lost, not_under_way, 8)
     check_counters(collector)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # one that comes in a finalizer
-@pytest.mark.parametrize("mode", ["same_step", "next_step"])
-@pytest.mark.parametrize("backend", ["sync", "async", "proc"])
-def test_interrupts_at_any_moment_make_no_wrong_row(backend: str, mode: str) -> None:
-    interrupts = Interrupts(5, mean=0.002)
-    with build(backend, mode, (5, 7, 10**6)) as vec, interrupts.running():
-        collector = Collector(vec, act, fragment_length=8, min_slots=1)
-        collector.reset(seed=0)
-        fragments = []
-        undisturbed = 0
-        while undisturbed < 2:  # fragments after the last interrupt
-            last = interrupts.count >= 60
-            try:
-                if not last:
-                    interrupts.arm()
-                fragment = collector.collect()
-                interrupts.armed = False
-            except KeyboardInterrupt:
-                continue
-            except sekai.ResetRequired:  # the interrupt before this call came in the middle of a reset
-                interrupts.armed = False
-                collector.reset()
-                continue
-            fragments.append(fragment)
-            undisturbed += last
-        assert check_coded(fragments) > 8 and fragments[-1].kind.max() < LOST
-        check_counters(collector)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")

@@ -51,6 +51,7 @@ class Filler(ABC):
         self._pool = Pool()
         self._every = np.arange(n)
         self._recording: Recording | None = None
+        self._begun = False  # whether every slot is in an episode, and what follows is known of it
         # of the row to come of each slot: its observation, the policy state before it, whether it begins an episode,
         # its step_index, and the episodes begun so far, its own included
         self._observations: Any = None
@@ -61,7 +62,12 @@ class Filler(ABC):
     def reset(self, seed: Any, options: Any) -> None:
         """Begin an episode in every slot; see `Collector.reset`."""
         begun = perf_counter()
-        observations = self._source.reset(seed, options)
+        begun_before, self._begun = self._begun, False  # what an interrupt leaves half begun is begun anew
+        try:
+            observations = self._source.reset(seed, options)
+        except Exception:
+            self._begun = begun_before
+            raise
         self.counters.environment_seconds += perf_counter() - begun
         recording = self._recording
         if recording is not None:
@@ -72,10 +78,11 @@ class Filler(ABC):
         self._begin_with(observations, self._decider.fresh(len(self._every)))
         if recording is not None:
             self._begin_rows(recording)
+        self._begun = True
 
     def collect(self) -> Fragment:
         """Go on until a fragment is full."""
-        if self._observations is None:
+        if not self._begun:
             self.reset(None, None)
         recording = self._recording
         if recording is None:

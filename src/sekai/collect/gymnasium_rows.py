@@ -105,7 +105,7 @@ class GymnasiumSource(Source):
             rows.finals = [(slots, as_batch(self.observation_space, list(_finals_of(infos, slots))))]
             rows.starts |= ended
 
-    def lose(self, rows: Rows) -> None:
+    def lose(self, rows: Rows | None) -> None:
         """Make the next rows LOST."""
         self._lost[:] = True
 

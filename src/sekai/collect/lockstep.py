@@ -82,9 +82,9 @@ class LockStep(Filler):
             finally:
                 counters.environment_seconds += perf_counter() - decided
             self._take(recording, cells, plan, rows, into)
-        except BaseException:
+        except BaseException as error:
             counters.count_failed(len(self._every))
-            if rows is not None:
+            if rows is not None or not isinstance(error, Exception):  # an interrupt may have met rows on their way here
                 self._source.lose(rows)
             raise
         counters.count(rows.kind, rows.plain)
@@ -104,10 +104,12 @@ class LockStep(Filler):
             starts, slots = rows.starts, np.flatnonzero(rows.starts)
             if state is not None and len(slots):
                 state = put(state, slots, self._decider.fresh(len(slots)))
+            steps = self._steps_to_come()
             recording.commit(finals, values)
+            # no call from here on, in which an interrupt could come between changes that belong together
             self._t += 1
-            self._uncounted += 1
-            self._steps_to_come()[slots] = 0
+            steps += 1
+            steps[slots] = 0
             self._episodes[slots] += 1
         self._observations, self._state, self._starts = observations, state, starts
         if state is not None and self._t < self._length:

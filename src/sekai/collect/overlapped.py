@@ -52,14 +52,16 @@ class Overlapped(Filler):
         super().reset(seed, options)
 
     def _drop_outstanding(self) -> None:
-        """Receive what is under way, and keep nothing of it: its episodes end here."""
+        """Receive what is under way, and keep nothing of it: its episodes end here, or go on with lost rows."""
         while (asked := self._slots.outstanding).any():
             begun = perf_counter()
             try:
                 self._slots.recv(int(asked.sum()))
             finally:
+                gone = asked & ~self._slots.outstanding
+                self._slots.lose_slots(gone)  # until they are reset
                 self.counters.environment_seconds += perf_counter() - begun
-                self.counters.count_failed(int((asked & ~self._slots.outstanding).sum()))
+                self.counters.count_failed(int(gone.sum()))
 
     def _cells(self) -> Cells:
         return Cells(self._t.copy(), self._every)

@@ -82,7 +82,6 @@ class Recording:
         if self._observations is None:
             space, shape = self._source.observation_space, (self.length + 1, self._num_slots)
             self._observations = columns_like(self._loan, "observations", space, observations, shape)
-        write(self._observations, cells.here, observations, "observations")
         times = cells.times()
         self._finals, self._final_values, self._states = (
             _without(entries, times) for entries in (self._finals, self._final_values, self._states)
@@ -91,7 +90,8 @@ class Recording:
         for column in (self._terminated, self._truncated, self.kind):
             column[times, slots] = 0
         self.starts[times + 1, slots] = False
-        self.starts[cells.here] = starts
+        self.starts[cells.here] = starts  # first, so that `move_out` does not take the new ones after an interrupt
+        write(self._observations, cells.here, observations, "observations")
 
     def decided(self, cells: Cells, plan: Plan) -> None:
         """Write what was decided in the cells to come, before the call: what does not fit is refused while nothing has
@@ -151,9 +151,14 @@ class Recording:
         times, slots = times[left], slots[left]
         if len(slots):
             rows = map_arrays(lambda column: column[times, slots], self._observations)
-            self._finals.append((times - 1, slots, rows))
+            before = np.full(self._num_slots, -1)
+            before[slots] = times - 1
+            # what an interrupt has left of an earlier try is replaced
+            finals = [*_without(self._finals, before), (times - 1, slots, rows)]
+            valued = _without(self._final_values, before)
             if values is not None:
-                self._final_values.append((times - 1, slots, values(slots, rows)))
+                valued = [*valued, (times - 1, slots, values(slots, rows))]
+            self._finals, self._final_values = finals, valued
 
     def keep_state(self, time: int | Indices, slots: Indices, state: Any) -> None:
         """Keep the policy state before some cells."""

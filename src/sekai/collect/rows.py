@@ -99,8 +99,8 @@ class Source(ABC):
         """
 
     @abstractmethod
-    def lose(self, rows: Rows) -> None:
-        """Note that these rows could not be kept: the next rows of their slots are LOST."""
+    def lose(self, rows: Rows | None) -> None:
+        """Note that these rows could not be kept, or any that a call may have given: the next ones are LOST."""
 
 
 def source_of(vec: Any, restart: Restart) -> Source:
@@ -268,9 +268,9 @@ class SekaiSource(Source):
         mask[slots[places]] = True
         return take_rows(self.observation_space, self._vec.reset(mask=mask).observations, slots)
 
-    def lose(self, rows: Rows) -> None:
+    def lose(self, rows: Rows | None) -> None:
         """As the wrappers do."""
-        self.lose_slots(rows.kind != RowKind.FROZEN)
+        self.lose_slots(np.ones(self.num_envs, bool) if rows is None else rows.kind != RowKind.FROZEN)
 
 
 def restart_slots(rows: Rows, space: gymnasium.Space[Any], waiting: Mask, reset: Callable[[Mask], Any]) -> None:

@@ -40,13 +40,13 @@ def exclusive_step(method: Method) -> Method:
     """
 
     @wraps(method)
-    def guarded(self: Any, actions: Any) -> Any:
+    def guarded(self: Any, *args: Any) -> Any:
         if not self._lock.acquire(blocking=False):
             raise _busy(self)
         try:
             if self._awaited:
                 raise _busy(self)
-            result = method(self, actions)
+            result = method(self, *args)
         finally:
             self._lock.release()
         self._unfinished = None

@@ -125,6 +125,9 @@ class NativeVecEnv(ArrayVecEnv):
         """Optional: new arrays for `_new_observations`, faster than the base class makes them."""
         return empty_batch(self.observation_space, self.num_envs)
 
+    def _forget_observations(self) -> None:
+        """Optional: forget observations kept for the next `_observe`: they may stand in the caller's arrays."""
+
     def _check_options(self, indices: Indices, options: list[dict[str, Any] | None]) -> None:
         """Optional: raise for options that `_reset_envs` would refuse, before anything moves."""
 
@@ -338,19 +341,28 @@ class NativeVecEnv(ArrayVecEnv):
 
     # ---- step ----------------------------------------------------------------------------------
 
-    @exclusive  # or a call of another thread might take the arrays of one that is refused
-    def step_into(self, actions: Any, observations: Any) -> VecStepResult:
-        """Step all slots; see `VecEnv.step_into`. It is for a subclass to make use of `_new_observations`."""
-        check_target(self.observation_space, observations, self.num_envs)
-        try:
-            self._into = observations
-            return self.step(actions)
-        finally:
-            self._into = None
-
     @exclusive_step
     def step(self, actions: Any) -> VecStepResult:
         """Step all slots; see `VecEnv.step`."""
+        self._into = None
+        return self._step_all(actions)
+
+    @exclusive_step
+    def step_into(self, actions: Any, observations: Any) -> VecStepResult:
+        """Step all slots; see `VecEnv.step_into`. It is for a subclass to make use of `_new_observations`."""
+        check_target(self.observation_space, observations, self.num_envs)
+        if type(self).step is not NativeVecEnv.step:  # what a subclass has put around a step is not left out
+            return self.step(actions)
+        try:
+            self._into = observations
+            return self._step_all(actions)
+        except BaseException:
+            self._forget_observations()
+            raise
+        finally:
+            self._into = None
+
+    def _step_all(self, actions: Any) -> VecStepResult:
         self._require_open()
         if self._unfinished is not None:
             self._note_unfinished()

@@ -18,7 +18,7 @@ from sekai.envs.finance.windows import sampled_rows, start_row
 from sekai.finance.data import MarketData
 from sekai.finance.samplers import EpisodeSampler
 from sekai.seeding import VecSeed
-from sekai.vector import NativeVecEnv, VecStepResult
+from sekai.vector import NativeVecEnv
 from sekai.vector.base import AutoresetOptions
 from sekai.vector.exclusive import exclusive
 
@@ -138,14 +138,8 @@ class FinanceVecEnv(NativeVecEnv):
             positions = np.array([s.sample(self.rng, num_windows, length) for s in samplers])
         return positions
 
-    @exclusive  # a call that is refused has nothing to clear
-    def step_into(self, actions: Any, observations: Any) -> VecStepResult:
-        """Step all slots; see `NativeVecEnv.step_into`."""
-        try:
-            return super().step_into(actions, observations)
-        except BaseException:
-            self._ready = None  # they may stand in the caller's arrays
-            raise
+    def _forget_observations(self) -> None:
+        self._ready = None
 
     def _checked_step(self, actions: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
         outputs = super()._checked_step(actions)
