@@ -46,8 +46,8 @@ class DiagGaussian(DiagGaussianDistribution):  # type: ignore[misc]  # SB3 is an
         """Raise `ValueError` for means that are not finite, where torch would have looked at them."""
         if torch.distributions.Distribution._validate_args and not bool(torch.isfinite(self._mean).all()):
             raise ValueError(
-                "The policy gives actions that are not finite: its weights are not, or what it observed is not. A lower "
-                "learning_rate, or normalize_observations=True, may keep it from there."
+                "The policy gives actions that are not finite: its weights are not, or what it observed is not. A "
+                "lower learning_rate, or normalize_observations=True, may keep it from there."
             )
 
     def log_prob(self, actions: Tensor) -> Tensor:
