@@ -247,6 +247,9 @@ def test_values_of_dqn_begin_high_in_avoid_and_low_in_reach_avoid() -> None:
     assert bias.tolist() == [float(g[:10].min()) - 4.0] * 2  # l = g - 4
     assert values(SafetyDQN, initial_value=0.25)[0].tolist() == [0.25] * 2
     assert values(SafetyDQN, initial_value=None)[0].abs().max() < 1.0
+    for wrong in ("high", float("nan")):
+        with pytest.raises(ValueError, match=f"^initial_value is {wrong!r}; expected a finite number, 'auto' or None."):
+            values(SafetyDQN, initial_value=wrong)
 
 
 def test_no_entropy_stands_in_the_target_of_sac() -> None:

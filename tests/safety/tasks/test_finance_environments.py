@@ -32,6 +32,25 @@ def test_the_registered_drawdown_floor_meets_the_worst_shocks_unless_others_are_
         assert low <= drawn.min() < low + 0.001 and high - 0.001 < drawn.max() <= high
 
 
+def test_a_function_gives_disturbances_on_every_path_and_cannot_move_the_states() -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("stable_baselines3")
+    from sekai.safety.tensor import SafetyTensorEnv
+
+    def falling(states: Any) -> float:
+        states[:] = 0.0
+        return -0.01
+
+    vec, tensors = (cls(4, DrawdownFloor(), disturbance=falling) for cls in (SafetyVecEnv, SafetyTensorEnv))
+    vec.reset(seed=0)
+    tensors.reset_tensor()
+    tensors.states = torch.as_tensor(vec.states, dtype=torch.float32)
+    expected = DrawdownFloor().step(vec.states.copy(), np.zeros((4, 1)), np.full((4, 1), -0.01))
+    g = DrawdownFloor().g(expected)
+    assert vec.step(np.zeros((4, 1), np.float32)).rewards == pytest.approx(g)
+    assert tensors.step_tensor(torch.zeros(4, 1)).reward_g.numpy() == pytest.approx(g, abs=1e-6)
+
+
 @pytest.mark.parametrize("system", TASKS, ids=["floor", "order"])
 def test_one_environment_many_and_tensors_are_the_system(system: System) -> None:
     torch = pytest.importorskip("torch")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from numbers import Real
 from typing import Any
 
 import torch
@@ -38,6 +40,9 @@ class OffPolicySafety(SafetyLearner):
         initial_value: what the critics say at first; by default the largest margin seen before learning starts for
             avoid, the least of min(l, g) for reach-avoid; None: what SB3 begins with.
         sb3: further arguments, see `SafetyLearner`.
+
+    Raises:
+        ValueError: an `initial_value` that is none of these.
     """
 
     replays = True
@@ -48,6 +53,9 @@ class OffPolicySafety(SafetyLearner):
     _log_interval: int | None = None
 
     def __init__(self, policy: Any, env: Any, *, initial_value: Any = "auto", **sb3: Any) -> None:
+        is_number = isinstance(initial_value, Real) and math.isfinite(initial_value)
+        if not (initial_value is None or initial_value == "auto" or is_number):
+            raise ValueError(f"initial_value is {initial_value!r}; expected a finite number, 'auto' or None.")
         self.initial_value = initial_value
         super().__init__(policy, env, **sb3)
 

@@ -39,7 +39,7 @@ class SafetyTensorEnv(OfSystem, TensorVecEnv):
         *,
         device: Any = "cpu",
         seed: int = 0,
-        disturbance: str | Callable[[Tensor], Tensor] = "zero",
+        disturbance: str | Callable[[Tensor], Any] = "zero",
         **parameters: Any,
     ) -> None:
         self.system = as_system(system, parameters)
@@ -77,11 +77,12 @@ class SafetyTensorEnv(OfSystem, TensorVecEnv):
         bounded = self.system.disturbance
         if bounded is None or self.disturbance == "zero":
             return None
+        shape = (self.num_envs, bounded.size)
         if callable(self.disturbance):
-            return self.disturbance(self.states)
+            chosen = torch.as_tensor(self.disturbance(self.states.clone()), dtype=torch.float32, device=self.device)
+            return chosen.expand(shape)
         if self.disturbance == "worst":
             return self._worst
-        shape = (self.num_envs, bounded.size)
         return bounded.sample(torch.rand(shape, generator=self._generator, device=self.device))
 
     def _starts(self) -> Tensor:
