@@ -6,8 +6,8 @@ Imagined: the action asked for, then the fallback, until it has entered a declar
                      g >= 0           g >= 0                   g >= 0
 
 A rollout that has not entered the set within its steps proves nothing, however well it looks: it is not safe. Where
-the model is right, nothing fails: after a safe action the fallback is known to lead into the set, and inside it, to
-keep it.
+the model is right, nothing fails: after a safe action the fallback is known to lead into the set, and from there it
+is known not to fail.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class RolloutMonitor(Monitor):
     Args:
         model: what is imagined.
         fallback: that of the filter; it is given the rows of the model.
-        invariant: rows of the model -> bool `(N,)`, a set without failures that the fallback never leaves. Nothing
-            checks that it is: this is what the caller declares.
+        invariant: rows of the model -> bool `(N,)`, a set from which the fallback never fails, such as one that it never
+            leaves. Nothing checks that it is: this is what the caller declares.
         steps: of a rollout at most, the one that was asked for among them.
     """
 
