@@ -43,6 +43,14 @@ def test_a_rollout_by_hand() -> None:
     assert monitor(steps=3).margins(rows, np.array([[1.0], [0.0]])).tolist() == [-np.inf, 0.5]
 
 
+def test_a_rollout_is_over_when_it_has_entered_the_set() -> None:
+    # (.5, 0), asked: +.5. x = .5025, v = .05, which the set takes for slow; coasting on from there is not looked at
+    slow = RolloutMonitor(
+        SystemModel(SYSTEM), lambda rows: np.zeros((1, 1)), lambda rows: abs(rows[:, 1]) < 0.06, steps=60
+    )
+    assert slow.margins(np.array([[0.5, 0.0]]), np.array([[0.5]])) == pytest.approx([0.4975])
+
+
 def test_a_failure_on_the_way_is_not_made_good_by_the_end() -> None:
     # (.99, .2): x = 1.005 after one step of braking, g < 0. A fallback that then turns back would come to rest inside
     def back(rows: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -95,8 +95,11 @@ def steep(rows: Any, actions: Any) -> Any:
         # of -1, -.2, .4, .9 the nearest safe one is .4; on the way to 1 .7 and .55 are unsafe, .475 is safe
         (Project([[-1.0], [-0.2], [0.4], [0.9]], halvings=1), 0.4),
         (Project([[-1.0], [-0.2], [0.4], [0.9]], halvings=3), 0.475),
+        (Project([[0.4], [-0.2], [0.9], [-1.0]], halvings=1), 0.4),  # in whatever order they stand
         # -u >= -.5 with a reserve of .25: u = .25
         (AffineQp(lambda rows: (-np.ones((len(rows), 1)), np.full(len(rows), -0.5)), reserve=0.25), 0.25),
+        # -u >= .9: u = -.9
+        (AffineQp(lambda rows: (-np.ones((len(rows), 1)), np.full(len(rows), 0.9))), -0.9),
     ],
 )
 def test_what_is_executed_instead_by_hand(intervention: Intervention, executed: float) -> None:
@@ -111,11 +114,30 @@ def test_a_proposal_that_the_monitor_refuses_gives_way_to_the_fallback() -> None
     assert shield.decide(np.zeros((1, 2)), [[1.0]], [False]).actions.tolist() == [[-1.0]]
 
 
+def test_of_a_condition_that_cannot_be_met_nothing_is_proposed() -> None:
+    # -u >= 2: -1 comes closest, and Q would allow it
+    impossible = AffineQp(lambda rows: (-np.ones((len(rows), 1)), np.full(len(rows), 2.0)))
+    shield = Shield(ActionValue(steep), lambda rows: np.full((1, 1), -0.25), SPACE, intervention=impossible)
+    assert shield.decide(np.zeros((1, 2)), [[1.0]], [False]).actions.tolist() == [[-0.25]]
+
+
 def test_where_nothing_is_safe_the_fallback_is_executed() -> None:
     never = ActionValue(lambda rows, actions: np.full(len(rows), -1.0))
     for intervention in INTERVENTIONS:
         shield = Shield(never, lambda rows: np.full((len(rows), 1), 0.3), SPACE, intervention=intervention)
         assert shield.decide(np.zeros((1, 2)), [[1.0]], [False]).actions == pytest.approx(np.array([[0.3]]))
+
+
+def test_the_fallback_is_the_last_word_also_when_it_is_asked_for() -> None:
+    # safe from -.3 to 0 only; the fallback, -1, is not. Of 1 the QP with u >= -.2 makes 1, which is refused; of -1 it
+    # would make -.2, which is safe: filtering what was executed would then execute something else
+    narrow = ActionValue(lambda rows, actions: 0.15 - abs(actions[:, 0] + 0.15))
+    at_least = AffineQp(lambda rows: (np.ones((len(rows), 1)), np.full(len(rows), -0.2)))
+    shield = Shield(narrow, lambda rows: -np.ones((len(rows), 1)), SPACE, intervention=at_least)
+    first = shield.decide(np.zeros((1, 2)), [[1.0]], [False])
+    second = shield.decide(np.zeros((1, 2)), first.actions, [False])
+    assert first.actions.tolist() == second.actions.tolist() == [[-1.0]]
+    assert first.intervened.tolist() == [True] and second.intervened.tolist() == [False]
 
 
 states = st.tuples(st.floats(-1.2, 1.2), st.floats(-2.2, 2.2))
@@ -224,6 +246,19 @@ def test_an_episode_begins_unlatched_in_its_slot_only() -> None:
     assert shield.latched is not None and shield.latched.tolist() == [True, True, True]
     shield.begin(np.array([False, True, False]))
     assert shield.latched.tolist() == [True, False, True]
+
+
+def test_the_monitor_hears_of_new_episodes() -> None:
+    class Hears(ActionValue):
+        heard: ClassVar[list[Any]] = []
+
+        def begin(self, slots: Any) -> None:
+            self.heard.append(slots.tolist())
+
+    shield = Shield(Hears(steep), lambda rows: rows, SPACE)
+    shield.begin(np.array([True, True]))
+    shield.begin(np.array([False, True]))
+    assert Hears.heard == [[True, True], [False, True]]
 
 
 def test_slots_that_wait_are_left_alone() -> None:

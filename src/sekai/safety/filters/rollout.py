@@ -31,8 +31,8 @@ class RolloutMonitor(Monitor):
     Args:
         model: what is imagined.
         fallback: that of the filter; it is given the rows of the model.
-        invariant: rows of the model -> bool `(N,)`, a set from which the fallback never fails, such as one that it never
-            leaves. Nothing checks that it is: this is what the caller declares.
+        invariant: rows of the model -> bool `(N,)`, a set from which the fallback never fails, such as one that it
+            never leaves. Nothing checks that it is: this is what the caller declares.
         steps: of a rollout at most, the one that was asked for among them.
     """
 
