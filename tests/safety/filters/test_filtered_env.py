@@ -121,6 +121,15 @@ def test_a_row_without_an_action_has_no_action_in_its_info_and_none_is_judged() 
     assert env.shield.latched is not None and env.shield.latched.tolist() == [False, True]
 
 
+def test_a_slot_that_is_frozen_is_not_judged_on_its_last_row() -> None:
+    env = make(autoreset="disabled")
+    env.reset(seed=0, options=[{"state": [0.05, 11.0]}, {"state": [0.0, 0.0]}])
+    assert env.shield.latched is not None
+    assert env.step(PUSH).ended.tolist() == [True, False]  # x = 1.155: unsafe, and too late
+    env.step(PUSH)
+    assert env.shield.latched.tolist() == [False, False]
+
+
 def test_the_last_info_of_an_episode_says_it_too() -> None:
     env = make()
     env.reset(seed=0, options=[{"state": [0.95, 3.0]}, {"state": [0.0, 0.0]}])
@@ -136,9 +145,13 @@ def test_what_an_environment_says_of_its_actions_itself_stays() -> None:
             rewards, terminated, truncated, infos = super()._step(actions)
             return rewards, terminated, truncated, {**infos, "executed_action": actions / 2}
 
-    env = FilteredEnv(Halves(2, SYSTEM), Shield(ActionValue(observed), to_the_left, SPACE))
-    env.reset(seed=0, options={"state": [0.0, 0.0]})
-    assert env.step(PUSH).infos[0]["executed_action"].tolist() == [0.5]
+    vec = Halves(2, SYSTEM, autoreset="next_step")
+    env = FilteredEnv(vec, Shield(ActionValue(observed), to_the_left, SPACE))
+    env.reset(seed=0, options=[{"state": [0.05, 11.0]}, {"state": [0.0, 0.0]}])
+    assert [info["executed_action"].tolist() for info in env.step(PUSH).infos] == [[0.5], [0.5]]
+    infos = env.step(PUSH).infos  # the next episode of slot 0 begins
+    assert infos[1] == {"executed_action": np.array([0.5]), "intervened": False}
+    assert infos[0] == {}
 
 
 def test_an_environment_that_says_nothing_of_its_actions_is_spoken_for() -> None:
