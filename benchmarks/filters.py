@@ -73,7 +73,7 @@ def exact_line(name: str, shield: Shield, system: DoubleIntegrator, steps: int) 
     for k in range(rounds):
         result = env.step(rng.uniform(-1, 1, (SLOTS, 1)) if k % 2 else np.ones((SLOTS, 1)))
         failed += int((result.rewards < 0).sum())
-        intervened += int(result.infos.part("intervened", np.arange(SLOTS)).values.sum())
+        intervened += int(np.sum(result.infos.part("intervened", np.arange(SLOTS)).values))
     took = (time.perf_counter() - began) / rounds / SLOTS
     return f"{name:26}{rounds * SLOTS:10,}{failed:10}{intervened / rounds / SLOTS:12.3f}{took * 1e6:12.2f}"
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sekai.core.slots import RowKind
 from sekai.errors import ResetRequired
@@ -80,11 +79,7 @@ class FilteredEnv(VecWrapper):
         assert decision is not None
         self.shield.latched = decision.latched
         self._see(result.observations, acted_on(result), result.begun | (result.kind == RowKind.RESET))
-        told: dict[str, NDArray[Any]] = {
-            EXECUTED: decision.actions.astype(np.float64),
-            INTERVENED: decision.intervened,
-        }
-        return result.replace(infos=_with(result.infos, told, result.valid))
+        return result.replace(infos=_told(result.infos, decision, result.valid))
 
     def after_reset(self, result: VecResetResult, mask: Flags) -> VecResetResult:
         """Begin unlatched in these slots."""
@@ -98,15 +93,14 @@ class FilteredEnv(VecWrapper):
             self.shield.begin(begun)
 
 
-def _with(infos: Infos, told: dict[str, NDArray[Any]], valid: Flags) -> Infos:
-    """The infos with more keys for the transitions; what an environment says itself stays."""
-    stacked = infos.stacked
+def _told(infos: Infos, decision: Decision, valid: Flags) -> Infos:
+    """The infos, which also say of the transitions what was executed, where the environment has not."""
+    executed, stacked = decision.actions.astype(np.float64), infos.stacked
     if stacked is not None and valid.all():
-        return Infos(len(infos), columns={**told, **stacked})
+        return Infos(len(infos), columns={EXECUTED: executed, **stacked, INTERVENED: decision.intervened})
     slots = np.flatnonzero(valid)
-    for name, values in told.items():
-        said = infos.part(name, slots).slots
-        rest = slots[~np.isin(slots, said)]
-        if len(rest):
-            infos.put(Part(name, values[rest], rest))
+    unsaid = slots[~np.isin(slots, infos.part(EXECUTED, slots).slots)]
+    if len(unsaid):
+        infos.put(Part(EXECUTED, executed[unsaid], unsaid))
+    infos.put(Part(INTERVENED, decision.intervened[slots], slots))
     return infos
