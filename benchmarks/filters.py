@@ -4,7 +4,8 @@ Exact: a mass between two walls is pushed to one of them and at random by turns,
 sampled-time system; nothing may fail, whatever the integrator. Learned: the value of a short SafetyPPO run filters,
 with the threshold that its own rollouts allow for a risk (`threshold_for`). A task policy of Stable-Baselines3, which
 wants to be close to one wall, is run with and without that filter from the same states, and so is one that was trained
-inside it. Wanted: failures within the risk, and 0.9 of the return on the runs that the policy survives unfiltered.
+inside it, which has never learned to keep safe. Wanted: failures within the risk, and 0.9 of the return of the policy
+trained unfiltered on the runs that it survives unfiltered.
 """
 
 from __future__ import annotations
@@ -198,17 +199,20 @@ def learned_lines(train: int, task_steps: int, risk: float, seed: int) -> None:
         "trained unfiltered": task_policy(Chase(64, system), task_steps, seed),
         "trained inside the filter": task_policy(filtered_training, task_steps, seed),
     }
-    print(f"{'policy':28}{'fails free':>11}{'filtered':>10}{'at most':>9}{'intervenes':>12}{'return kept':>13}")
+    free = {name: run(policy, starts, system, None) for name, policy in policies.items()}
+    wanted = free["trained unfiltered"]
+    survived = ~wanted.failed
+    print(f"{'policy':28}{'fails free':>11}{'filtered':>10}{'at most':>9}{'intervenes':>12}{'return':>8}")
     for name, policy in policies.items():
-        free, kept = run(policy, starts, system, None), run(policy, starts, system, shield())
-        survived = ~free.failed
-        share = kept.returns[survived].sum() / free.returns[survived].sum() if survived.any() else np.nan
+        kept = run(policy, starts, system, shield())
         bound = clopper_pearson(int(kept.failed.sum()), len(starts)).high
+        share = kept.returns[survived].sum() / wanted.returns[survived].sum()
         print(
-            f"{name:28}{free.failed.mean():11.4f}{kept.failed.mean():10.4f}{bound:9.4f}{kept.intervened:12.3f}"
-            f"{share:13.3f}",
+            f"{name:28}{free[name].failed.mean():11.4f}{kept.failed.mean():10.4f}{bound:9.4f}{kept.intervened:12.3f}"
+            f"{share:8.3f}",
             flush=True,
         )
+    print("return: filtered, over that of the policy trained unfiltered on the runs that it survives unfiltered")
 
 
 def main() -> None:
