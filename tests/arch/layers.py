@@ -28,11 +28,12 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 # inside a function, so that it runs on first use, or under `if TYPE_CHECKING`.
 LAZY_EXCEPTIONS: dict[tuple[str, str], str] = {}
 
-# The two domains, finance and safety, know nothing of each other, and collect knows neither, though the
-# layers would allow it: importing package -> packages it must not reach.
+# The two domains, finance and safety, know nothing of each other, collect knows neither, and filters work without
+# torch and what needs it, though the layers would allow it: importing package -> packages it must not reach.
 FORBIDDEN: dict[str, tuple[str, ...]] = {
     "sekai.safety": ("sekai.finance", "sekai.envs.finance"),
     "sekai.collect": ("sekai.finance", "sekai.envs"),
+    "sekai.safety.filters": ("torch", "sekai.compat", "sekai.safety.learners", "sekai.safety.tensor"),
 }
 
 # The one bridge between them.
