@@ -27,7 +27,7 @@ TOUCH = "safety/DoubleIntegratorTouch-v0"
 texts = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=8),
     st.sampled_from(["yes", "no", "on", "null", "~", "", "true", "3e-4", "1e5", "010", "1_0", "1:30", "2020-01-01"]),
-    st.sampled_from(["<<", "=", ".inf", ".nan", "0x1f", "- a", "a: b", "#", "'", '"']),
+    st.sampled_from(["<<", "=", ".inf", ".nan", "0x1f", "- a", "a: b", "#", "'", '"', "\x85", "\u2028", "\ufeff"]),
 )
 leaves = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), texts)
 values = st.recursive(

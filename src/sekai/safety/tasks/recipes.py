@@ -136,7 +136,7 @@ def write_recipe(recipe: Recipe, path: Path) -> None:
     """Write a recipe; `read_recipe` reads the same. An older file is replaced when the new one is whole."""
     plain = json.loads(json.dumps(asdict(recipe)))  # tuples and the like as what they are read as
     fresh = path.with_name(f"new-{path.name}")
-    fresh.write_text(yaml.dump(plain, Dumper=_Dumper, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    fresh.write_text(yaml.dump(plain, Dumper=_Dumper, sort_keys=False), encoding="utf-8")
     os.replace(fresh, path)
 
 
