@@ -48,6 +48,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "typer": ("sekai.cli",),
     "rich": ("sekai.cli",),
     "matplotlib": ("sekai.cli", "sekai.envs.finance", "sekai.safety"),
+    "yaml": ("sekai.safety.tasks.recipes",),
     "pygame": (),
     "pettingzoo": (),  # environments are handed in; their API is enough
     "arch": (),  # only its bundled data file is read; importing it costs seconds
@@ -56,7 +57,7 @@ PLACES: dict[str, tuple[str, ...]] = {
 
 # What `import sekai` must not load, unless `import gymnasium` alone does.
 HEAVY: tuple[str, ...] = (
-    "torch", "ray", "numba", "pandas", "matplotlib", "asyncio", "cloudpickle", "typer", "rich",
+    "torch", "ray", "numba", "pandas", "matplotlib", "asyncio", "cloudpickle", "typer", "rich", "yaml",
 )  # fmt: skip
 
 # Where printing is the purpose.
@@ -66,7 +67,7 @@ PRINTS: tuple[str, ...] = ("sekai.cli",)
 SEEDS_GLOBALS: tuple[str, ...] = ("sekai.vector.child", "sekai.safety.checkpoints")
 
 # Import name -> distribution name, where they differ.
-DISTRIBUTIONS: dict[str, str] = {"stable_baselines3": "stable-baselines3"}
+DISTRIBUTIONS: dict[str, str] = {"stable_baselines3": "stable-baselines3", "yaml": "pyyaml"}
 
 # Packages that come with an extra: a module that needs one is not imported where the extra is missing.
 OPTIONAL: frozenset[str] = frozenset(
@@ -81,5 +82,6 @@ OPTIONAL: frozenset[str] = frozenset(
         "polars",
         "pyarrow",
         "pygame",
+        "yaml",
     }
 )

@@ -21,7 +21,7 @@ def test_a_run_leaves_its_configuration_log_model_numbers_and_picture(
     folder = tmp_path / "run"
     assert main([*RUN, "--steps", "256", "--out", str(folder), "--task-option", "integrator=euler"]) == 0
     names = {path.name for path in folder.iterdir()}
-    assert names == {"config.json", "progress.jsonl", "model.zip", "certificate.json", "certificate.png"}
+    assert names == {"config.json", "recipe.yaml", "progress.jsonl", "model.zip", "certificate.json", "certificate.png"}
     config = json.loads((folder / "config.json").read_text())
     assert config["task_options"] == {"integrator": "euler"} and config["learner_options"]["n_steps"] == 16
     numbers = json.loads((folder / "certificate.json").read_text())
@@ -45,13 +45,23 @@ def test_tasks_of_finance_are_trained_and_certified(task: str, mode: str, tmp_pa
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train", "CartPole-v1", "--out", "x"], "CartPole-v1 is no safety task with a known system"),
+        (["train", "CartPole-v1", "--out", "x"], "CartPole-v1 is no safety task: register_task makes one"),
         ([*RUN, "--out", "x", "--option", "n_steps"], "'n_steps' is no NAME=VALUE, such as failure_value=-0.5."),
         (
             [*RUN, "--out", "x", "--option", "n_epoch=2"],
             "takes no option 'n_epoch'. Did you mean 'n_epochs'? It takes: ",
         ),
-        ([*RUN, "--out", "x", "--mode", "reach-avoid"], "declares provides_l = False"),
+        ([*RUN, "--out", "x", "--mode", "reach-avoid"], "it has no target margin l."),
+        ([*RUN, "--out", "x", "--players", "2"], "has nothing for an adversary to choose: use 1."),
+        (
+            ["train", "safety/DoubleIntegratorForce-v0", "--out", "x", "--players", "2"],
+            "No learner of ('avoid', 'ppo', 2)",
+        ),
+        ([*RUN, "--out", "x", "--algo", "dqn"], "knows Discrete actions"),
+        ([*RUN, "--out", "x", "--task-option", "end_criterion=timeout"], "end_criterion is 'timeout', with which"),
+        ([*RUN, "--out", "x", "--warmstart", "nowhere"], "nowhere holds no run"),
+        (["train", "--out", "x"], "No task is given: name one, or a recipe"),
+        (["train", "--out", "x", "--recipe", "nowhere.yaml"], "nowhere.yaml"),
         (["certify", "nowhere"], "nowhere holds no run"),
     ],
 )

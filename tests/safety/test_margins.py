@@ -95,6 +95,17 @@ def test_without_terminate_an_episode_goes_on() -> None:
     assert walked(env, 0.8, 0.8, -0.8).reward == pytest.approx(0.2)
 
 
+def test_an_episode_ends_in_the_target_where_it_is_asked_to() -> None:
+    # 0 -> .5 is in the target: l = .25; by default the episode goes on there
+    assert walked(MarginWrapper(Line(), g=inside_one, l=near_half), 0.5).terminated is False
+    env = MarginWrapper(Line(), g=inside_one, l=near_half, end_on_target=True)
+    assert walked(env, 0.1).terminated is False
+    step = walked(env, 0.5)
+    assert (step.reward, step.info["l_x"], step.terminated) == (0.5, 0.25, True)
+    with pytest.raises(ValueError, match=r"^end_on_target is True, and there is no l, so no target to end at"):
+        MarginWrapper(Line(), g=inside_one, end_on_target=True)
+
+
 def test_an_own_end_that_is_neither_failure_nor_success_raises_until_it_is_said_what_it_is() -> None:
     message = (
         "<Line instance> ended its episode by terminated, and g is 0.5: neither a failure nor, with l >= 0, a success. "

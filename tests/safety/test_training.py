@@ -197,7 +197,12 @@ def test_whenever_a_checkpoint_is_killed_the_old_one_or_the_new_one_is_there(
     assert is_new == [False] * (len(is_new) - 2) + [True, True]  # killed when it had ended, and not at all
     assert len(is_new) == 9  # two each for four calls, and the one that was not killed
     assert state(load_checkpoint(SafetySAC, tmp_path, make_env(run))) == new
-    assert {path.name for path in tmp_path.iterdir()} == {"config.json", "progress.jsonl", "model.zip"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "config.json",
+        "recipe.yaml",
+        "progress.jsonl",
+        "model.zip",
+    }
 
 
 def test_a_model_alone_is_no_run_to_go_on_from(tmp_path: Path) -> None:

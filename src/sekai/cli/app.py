@@ -92,11 +92,14 @@ def _import_first(module: str) -> None:
 
 
 @app.command("list")
-def _list() -> None:
-    """List sekai's environments (any id of gymnasium's works too)."""
-    from sekai.cli.listing import list_environments
+def _list(tasks: Annotated[bool, typer.Option("--tasks", help="List what `sekai train` learns.")] = False) -> None:
+    """List sekai's environments (any id of gymnasium's works too), or its safety tasks."""
+    from sekai.cli.listing import list_environments, list_tasks
 
-    list_environments()
+    if tasks:
+        list_tasks()
+    else:
+        list_environments()
 
 
 @app.command("info")
@@ -202,6 +205,7 @@ class Algorithm(StrEnum):
     ppo = "ppo"
     sac = "sac"
     a2c = "a2c"
+    dqn = "dqn"
 
 
 class SafetyMode(StrEnum):
@@ -213,30 +217,43 @@ class SafetyMode(StrEnum):
 
 @app.command("train")
 def _train(
-    task: Annotated[str, typer.Argument(metavar="TASK", help="Such as safety/DoubleIntegrator-v0.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the run; one that has begun goes on.")],
-    algo: Annotated[Algorithm, typer.Option(help="Learner.")] = Algorithm.ppo,
-    mode: Annotated[SafetyMode, typer.Option(help="What the value means.")] = SafetyMode.avoid,
-    steps: Annotated[int, typer.Option(min=1, help="Environment steps, those of earlier calls included.")] = 400_000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of environments and learner.")] = 0,
-    num_envs: Annotated[int, typer.Option(min=1, help="Parallel environments.")] = 64,
+    task: Annotated[
+        str | None, typer.Argument(metavar="TASK", help="One of `sekai list --tasks`; a recipe may name it.")
+    ] = None,
+    recipe: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="YAML of what is not given here; DIR/recipe.yaml is one.")
+    ] = None,
+    algo: Annotated[Algorithm | None, typer.Option(help="Learner; ppo.")] = None,
+    mode: Annotated[SafetyMode | None, typer.Option(help="What the value means; follows from TASK.")] = None,
+    players: Annotated[int | None, typer.Option(min=1, help="1, or 2 with an adversary; 1.")] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Environment steps, those of earlier calls included; 400000.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of environments and learner; 0.")] = None,
+    num_envs: Annotated[int | None, typer.Option(min=1, help="Parallel environments; 64.")] = None,
+    warmstart: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Run to begin with the weights of, of the task that TASK names.")
+    ] = None,
     task_option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Argument of TASK.")] = None,
     option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Argument of the learner.")] = None,
 ) -> None:
     """Train a safety learner in a folder, and measure its certificate against the truth."""
     from sekai.cli.safety import train
 
-    train(
-        task,
-        algorithm=algo.value,
-        mode=mode.value,
-        steps=steps,
-        seed=seed,
-        num_envs=num_envs,
-        folder=out,
-        task_options=task_option or [],
-        learner_options=option or [],
-    )
+    given = {
+        "task": task,
+        "mode": None if mode is None else mode.value,
+        "algorithm": None if algo is None else algo.value,
+        "players": players,
+        "seed": seed,
+        "steps": steps,
+        "num_envs": num_envs,
+        "task_options": task_option or [],
+        "learner_options": option or [],
+        "warmstart": None if warmstart is None else str(warmstart),
+    }
+    train(recipe, out, given)
 
 
 @app.command("certify")

@@ -14,6 +14,7 @@ EXTRAS = {
     "skfolio": "data",
     "stable_baselines3": "safety",
     "torch": "safety",
+    "yaml": "safety",
 }
 
 

@@ -23,6 +23,30 @@ def list_environments() -> None:
         print(*filter(None, (id, mark, f"max_episode_steps={limit}", f"entry_point={entry_point}")))
 
 
+def list_tasks() -> None:
+    """Print every safety task: mode, players, end criterion, and whose weights it may begin with."""
+    from sekai.safety.tasks import all_tasks
+
+    tasks = all_tasks()
+    rows = [
+        (
+            task.id,
+            task.mode,
+            "1-2" if task.supports_adversary else "1",
+            task.end_criterion,
+            task.warmstart_from or "-",
+            task.description,
+        )
+        for task in tasks
+    ]
+    columns = ("id", "mode", "players", "ends", "warmstart_from", "description")
+    if on_terminal():
+        show_table("Safety tasks", columns, rows)
+        return
+    for id, *cells in rows:
+        print(id, *(f"{name}={cell}" for name, cell in zip(columns[1:], cells, strict=True)))
+
+
 def show_environment(id: str) -> None:
     """Print what one environment is: spaces, time limit, native or not, arguments with their defaults."""
     entry = spec(id)

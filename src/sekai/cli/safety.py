@@ -4,52 +4,50 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from sekai.cli.errors import BadValue
 from sekai.cli.output import on_terminal, progress, show_table
-from sekai.registry import make
 
 CERTIFICATE, PICTURE = "certificate.json", "certificate.png"
 
 
-def train(
-    task: str,
-    *,
-    algorithm: str,
-    mode: str,
-    steps: int,
-    seed: int,
-    num_envs: int,
-    folder: Path,
-    task_options: Sequence[str],
-    learner_options: Sequence[str],
-) -> None:
-    """Train in a folder, or go on there, then certify.
+def train(recipe_file: Path | None, folder: Path, given: Mapping[str, Any]) -> None:
+    """Train in a folder, or go on there, then certify where the truth is known.
+
+    Args:
+        recipe_file: says what is not given; None for the defaults.
+        folder: of the run.
+        given: parts of a recipe by name, None for what is not given; options as `NAME=VALUE`.
 
     Raises:
-        BadValue: a task that is no safety environment, or options that cannot be read.
+        BadValue: options that cannot be read.
+        EnvNotFound: the task is none.
+        ValueError: what has no meaning for the task, or is no recipe.
     """
-    system_of(task, parsed(task_options))  # before anything is loaded that takes long
+    from sekai.safety.tasks import find_task
+    from sekai.safety.tasks.recipes import OPTIONS, read_recipe, recipe_of, resolved
+
+    said = {} if recipe_file is None else read_recipe(recipe_file)
+    options = {name: parsed(given[name]) for name in OPTIONS}
+    recipe = recipe_of(said, {**given, **options})
+    system = find_task(recipe.task).system(**recipe.task_options)  # before anything is loaded that takes long
+    recipe = resolved(recipe)
     from sekai.safety.training import RunConfig
     from sekai.safety.training import train as run
 
-    config = RunConfig(
-        task=task,
-        algorithm=algorithm,
-        mode=mode,
-        seed=seed,
-        num_envs=num_envs,
-        task_options=parsed(task_options),
-        learner_options=parsed(learner_options),
-    )
+    config = RunConfig(**{part.name: getattr(recipe, part.name) for part in fields(RunConfig)})
     started = time.perf_counter()
-    with progress(f"{mode} {algorithm} on {task}", steps) as advance:
-        learner = run(config, steps, folder, advance=advance, threads=1)
+    with progress(f"{recipe.mode} {recipe.algorithm} on {recipe.task}", recipe.steps) as advance:
+        learner = run(config, recipe.steps, folder, advance=advance, threads=1)
     print(f"{folder} steps={learner.num_timesteps} seconds={time.perf_counter() - started:.1f}")
-    certify(folder)
+    if system is None:
+        print(f"{folder} no_certificate: the exact set of {recipe.task} is not known")
+    else:
+        certify(folder)
 
 
 def certify(folder: Path, *, rollouts: int = 4000, seed: int = 0) -> None:
@@ -70,19 +68,17 @@ def certify(folder: Path, *, rollouts: int = 4000, seed: int = 0) -> None:
     print(f"{folder / PICTURE} saved")
 
 
-def system_of(task: str, options: dict[str, Any]) -> Any:
+def system_of(id: str, options: dict[str, Any]) -> Any:
     """The system of a task.
 
     Raises:
         BadValue: it has none, so that nothing is known of it to compare with.
     """
-    env = make(task, **options)
-    try:
-        system = getattr(env.unwrapped, "system", None)
-    finally:
-        env.close()
+    from sekai.safety.tasks import find_task
+
+    system = find_task(id).system(**options)
     if system is None:
-        raise BadValue(f"{task} is no safety task with a known system; `sekai list` shows those that are: safety/...")
+        raise BadValue(f"{id} has no system whose exact set is known, so its certificate cannot be measured.")
     return system
 
 

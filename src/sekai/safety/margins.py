@@ -54,6 +54,7 @@ class MarginWrapper(Wrapper):
         g: safety margin of a `MarginState`: one finite number, g >= 0 outside the failure set. Best a distance to it
             that changes continuously, in units in which 1 is a lot.
         l: target margin, l >= 0 inside the target; None for an avoid environment, which has none.
+        end_on_target: whether a step with l >= 0 terminates too; of an environment that has l.
         terminate: whether a step with g < 0 terminates. False lets the episode go on, to look at what happens then; no
             learner may be given that.
         own_ends: the environment's own terminations with g >= 0 and no l >= 0: `"error"` refuses them, `"truncate"`
@@ -86,6 +87,7 @@ class MarginWrapper(Wrapper):
         l: Margin | None = None,  # noqa: E741  # the name of the channel
         *,
         terminate: bool = True,
+        end_on_target: bool = False,
         own_ends: OwnEnds = "error",
         dt: float | None = None,
         failure_horizon_s: float | None = None,
@@ -97,7 +99,12 @@ class MarginWrapper(Wrapper):
                 raise TypeError(f"{name} is {margin!r}; expected a function of a MarginState that returns a number.")
         if own_ends not in get_args(OwnEnds):
             raise ValueError(f"own_ends is {own_ends!r}; expected one of {', '.join(map(repr, get_args(OwnEnds)))}.")
+        if end_on_target and l is None:
+            raise ValueError(
+                "end_on_target is True, and there is no l, so no target to end at: give it, or leave it out."
+            )
         self.g, self.l = g, l
+        self.end_on_target = bool(end_on_target)
         self.terminate, self.own_ends = bool(terminate), own_ends
         self.provides_l = l is not None
         if dt is not None:
@@ -134,7 +141,9 @@ class MarginWrapper(Wrapper):
             if self.own_ends == "truncate":
                 terminated, truncated = False, True
         self._failed = failed
-        return StepResult(result.observation, g, terminated or failed, truncated, info)
+        return StepResult(
+            result.observation, g, terminated or failed or (reached and self.end_on_target), truncated, info
+        )
 
     def after_reset(self, result: ResetResult) -> ResetResult:
         """Begin an episode. A first state with g < 0 is no error: the step from it may lead out, or fail."""

@@ -1,6 +1,7 @@
 """`train`: one safety run on a task, in a folder from which it can go on.
 
 config.json        what was asked for
+recipe.yaml        the same with the steps, for `sekai train --recipe`, see `sekai.safety.tasks.recipes`
 progress.jsonl     the log, one line for each time it is written; a run that goes on cuts off those after its checkpoint
 model.zip          the newest checkpoint, see `sekai.safety.checkpoints`
 """
@@ -18,17 +19,23 @@ from typing import Any
 
 import numpy as np
 import torch
+from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter, Logger
 
-from sekai.registry import make_vec
 from sekai.safety.checkpoints import MODEL, load_checkpoint, save_checkpoint
 from sekai.safety.learners import resolve_learner
 from sekai.safety.learners.base import SafetyLearner
+from sekai.safety.tasks import SafetyTask, find_task
+from sekai.safety.tasks.recipes import RECIPE, Recipe, read_recipe, write_recipe
 from sekai.safety.tensor.native import TensorFromNative
+from sekai.safety.warmstart import require_warmstart, warm_start
+from sekai.vector import NativeVecEnv
 
 CONFIG, PROGRESS = "config.json", "progress.jsonl"
 CHECKPOINT_SECONDS = 60.0
+#: of algorithms that know one kind of actions only
+ACTIONS = {"sac": spaces.Box, "dqn": spaces.Discrete}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,13 +43,15 @@ class RunConfig:
     """What a run is.
 
     Attributes:
-        task: id of a safety environment.
-        algorithm: `"ppo"`, `"sac"` or `"a2c"`.
+        task: id of a safety task, see `sekai.safety.tasks`.
+        algorithm: `"ppo"`, `"sac"`, `"a2c"` or `"dqn"`.
         mode: `"avoid"` or `"reach-avoid"`.
         seed: of the environment and the learner.
         num_envs: slots.
         task_options: arguments of the environment.
         learner_options: arguments of the learner.
+        players: 1.
+        warmstart: folder of the run whose weights this one begins with.
     """
 
     task: str
@@ -52,11 +61,23 @@ class RunConfig:
     num_envs: int = 64
     task_options: dict[str, Any] = field(default_factory=dict)
     learner_options: dict[str, Any] = field(default_factory=dict)
+    players: int = 1
+    warmstart: str | None = None
 
 
 def make_env(config: RunConfig) -> TensorFromNative:
-    """The environment of a run."""
-    vec = make_vec(config.task, config.num_envs, vectorization_mode="native", **config.task_options)
+    """The environment of a run.
+
+    Raises:
+        ValueError: the task has no native vector environment, whose state a run needs to go on from.
+    """
+    vec = find_task(config.task).vec(config.num_envs, **config.task_options)
+    if not isinstance(vec, NativeVecEnv):
+        vec.close()
+        raise ValueError(
+            f"{config.task} has no native vector environment, so no state from which a run could go on: train it in "
+            "Python, task.learner(...)('MlpPolicy', task.vec(...)).learn(...)."
+        )
     return TensorFromNative(vec, seed=config.seed)
 
 
@@ -81,19 +102,28 @@ def train(
         The learner.
 
     Raises:
-        ValueError: the folder holds another run.
+        ValueError: the folder holds another run; or what is asked for has no meaning for the task.
     """
-    cls = resolve_learner(config.mode, config.algorithm)
+    task = find_task(config.task)
+    end = config.task_options.get("end_criterion")
+    cls = task.learner(config.algorithm, players=config.players, mode=config.mode, end_criterion=end)
     if threads is not None:
         torch.set_num_threads(threads)
-    folder.mkdir(parents=True, exist_ok=True)
     _require_same(config, folder)
     env = make_env(config)
+    _require_actions(config, env)
     if (folder / MODEL).exists():
         learner: Any = load_checkpoint(cls, folder, env)
     else:
+        source = (
+            None if config.warmstart is None else _source(task, Path(config.warmstart))
+        )  # seeds: before the learner
         learner = cls("MlpPolicy", env, seed=config.seed, device="cpu", **deepcopy(config.learner_options))
+        if source is not None:
+            warm_start(learner, source)
+    folder.mkdir(parents=True, exist_ok=True)
     _keep_config(config, folder)
+    _keep_recipe(config, steps, folder)
     _cut(folder / PROGRESS, learner.num_timesteps)
     learner.set_logger(Logger(None, [_JsonLines(folder / PROGRESS)]))
     left = steps - learner.num_timesteps
@@ -116,15 +146,33 @@ def load_run(folder: Path) -> tuple[RunConfig, SafetyLearner]:
     if not (folder / CONFIG).exists() or not (folder / MODEL).exists():
         raise FileNotFoundError(f"{folder} holds no run: it has no {CONFIG} and {MODEL}, which `sekai train` writes.")
     config = RunConfig(**json.loads((folder / CONFIG).read_text(encoding="utf-8")))
-    return config, resolve_learner(config.mode, config.algorithm).load(folder / MODEL, device="cpu")
+    cls = resolve_learner(config.mode, config.algorithm, config.players)
+    return config, cls.load(folder / MODEL, device="cpu")
+
+
+def _source(task: SafetyTask, folder: Path) -> SafetyLearner:
+    """The learner whose weights a run begins with."""
+    config, learner = load_run(folder)
+    require_warmstart(task, config.task)
+    return learner
+
+
+def _require_actions(config: RunConfig, env: TensorFromNative) -> None:
+    kind = ACTIONS.get(config.algorithm.lower())
+    if kind is not None and not isinstance(env.action_space, kind):
+        raise ValueError(
+            f"The algorithm is {config.algorithm!r}, which knows {kind.__name__} actions, and those of {config.task} "
+            f"are {env.action_space}: take another one, such as 'ppo'."
+        )
 
 
 def _require_same(config: RunConfig, folder: Path) -> None:
     path = folder / CONFIG
     if not path.exists():
         return
-    kept, given = json.loads(path.read_text(encoding="utf-8")), json.loads(json.dumps(asdict(config)))
-    other = {key: (kept.get(key), given[key]) for key in given if kept.get(key) != given[key]}
+    kept = asdict(RunConfig(**json.loads(path.read_text(encoding="utf-8"))))
+    given = json.loads(json.dumps(asdict(config)))
+    other = {key: (kept[key], given[key]) for key in given if kept[key] != given[key]}
     if other:
         told = "; ".join(f"{key} is {new!r} and was {old!r}" for key, (old, new) in other.items())
         raise ValueError(f"{folder} holds another run: {told}. Take another folder, or the same options.")
@@ -135,6 +183,13 @@ def _keep_config(config: RunConfig, folder: Path) -> None:
         fresh = folder / f"new-{CONFIG}"
         fresh.write_text(json.dumps(asdict(config), indent=2) + "\n", encoding="utf-8")
         os.replace(fresh, folder / CONFIG)
+
+
+def _keep_recipe(config: RunConfig, steps: int, folder: Path) -> None:
+    """Write the recipe of all calls together: that of the one with the most steps."""
+    path = folder / RECIPE
+    before = read_recipe(path).get("steps", 0) if path.exists() else 0
+    write_recipe(Recipe(steps=max(steps, before), **asdict(config)), path)
 
 
 def _cut(log: Path, steps: int) -> None:

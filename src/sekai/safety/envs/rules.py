@@ -208,6 +208,7 @@ class OfSystem:
         return self.system.failure_horizon_s
 
     @property
-    def g_range(self) -> tuple[float, float]:
-        """Bounds of the safety margin; of its depth after a failure none is known."""
-        return (-math.inf, self.system.g_max)
+    def g_range(self) -> tuple[float, float] | None:
+        """Bounds of the safety margin; of its depth after a failure none is known. None where no bound is known."""
+        largest = self.system.g_max
+        return None if largest is None else (-math.inf, largest)

@@ -87,8 +87,8 @@ class System(ABC):
 
     @property
     @abstractmethod
-    def g_max(self) -> float:
-        """The largest safety margin that any state has."""
+    def g_max(self) -> float | None:
+        """The largest safety margin that any state has; None where it is not known."""
 
     @property
     def failure_horizon_s(self) -> float | None:
