@@ -215,6 +215,7 @@ def test_what_is_made_must_be_what_the_task_says() -> None:
             "end_criterion is 'reach-avoid', and a has no l, so no target: use 'failure'.",
         ),
     ],
+    ids=["make", "g-number", "g-none", "l", "g-own-and-l", "end", "end-without-target"],
 )
 def test_a_task_that_cannot_be_is_refused(given: Any, message: str) -> None:
     with refused(message):
