@@ -135,7 +135,11 @@ def test_every_action_meets_its_own_observation(backend: str, rows: int, mode: s
         if backend not in LOCAL:
             vec.set_attr("nap", [0.0, 0.0, 0.001, 0.0, 0.0, 0.004])
         counts = run_coded(vec, mode, lengths, rows, 1 if backend == "sync" else 2)
-        assert counts.min() > 0 and (backend == "sync") == (counts.max() == counts.min())
+        assert counts.min() > 0
+        if backend == "sync":
+            assert counts.max() == counts.min()
+        elif mode != "disabled":  # there all slots have soon ended, and frozen ones take no time: they may be even
+            assert counts.max() > counts.min()
 
 
 @pytest.mark.parametrize("mode", MODES)
