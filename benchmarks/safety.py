@@ -65,7 +65,7 @@ LINES = (
     Line("rest-ppo", REST, "ppo", "reach-avoid", 800_000, {}, REACH, 0.88, 0.01),
     Line("touch-sac", TOUCH, "sac", "reach-avoid", 150_000, {}, {"policy_kwargs": SMALL}, 0.88, 0.01),
     Line("rest-sac-150k", REST, "sac", "reach-avoid", 150_000, {}, {"policy_kwargs": SMALL}),
-    Line("rest-sac", REST, "sac", "reach-avoid", 600_000, {}, {"policy_kwargs": SMALL, "horizon_s": 20.0}, 0.88, 0.01),
+    Line("rest-sac", REST, "sac", "reach-avoid", 600_000, {}, {"policy_kwargs": SMALL}, 0.88, 0.01),
     Line("pendulum-ppo-defaults", PENDULUM, "ppo", "avoid", 800_000, {}, {}),
     Line("pendulum-ppo", PENDULUM, "ppo", "avoid", 800_000, {}, FALLING, 0.88, 0.01),
     Line("dubins-high-ppo-defaults", DUBINS, "ppo", "reach-avoid", 800_000, {}, {}),
