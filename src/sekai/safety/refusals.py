@@ -42,6 +42,21 @@ def require_margins(env: Any, mode: str, *, learner: str = "A safety learner") -
                 )
 
 
+def require_one_player(env: Any, *, learner: str = "A safety learner") -> None:
+    """Refuse an environment of which an action holds a disturbance as well.
+
+    Raises:
+        ValueError: it declares `ctrl_action_dim`: a learner of one player would choose its own disturbances.
+    """
+    for slot, dim in declared(env, "ctrl_action_dim"):
+        if dim is not None:
+            raise ValueError(
+                f"{learner} has one player, and {_whose(slot)} declares ctrl_action_dim = {dim}: the rest of an action "
+                "is the disturbance's. Use a learner of two players (such as SafetyPPO2P), or another disturbance than "
+                "'player'."
+            )
+
+
 def require_own_statistics(env: Any, *, normalizes: bool, replays: bool, learner: str = "A safety learner") -> None:
     """Refuse observations that are normalised where the statistics cannot be trusted afterwards.
 

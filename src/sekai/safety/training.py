@@ -50,7 +50,7 @@ class RunConfig:
         num_envs: slots.
         task_options: arguments of the environment.
         learner_options: arguments of the learner.
-        players: 1.
+        players: 1, or 2 with a disturbance that learns.
         warmstart: folder of the run whose weights this one begins with.
     """
 
@@ -71,7 +71,10 @@ def make_env(config: RunConfig) -> TensorFromNative:
     Raises:
         ValueError: the task has no native vector environment, whose state a run needs to go on from.
     """
-    vec = find_task(config.task).vec(config.num_envs, **config.task_options)
+    task, options = find_task(config.task), config.task_options
+    if config.players == 2 and task.system(**options) is not None:
+        options = {"disturbance": "player", **options}  # other environments declare ctrl_action_dim by themselves
+    vec = task.vec(config.num_envs, **options)
     if not isinstance(vec, NativeVecEnv):
         vec.close()
         raise ValueError(

@@ -186,7 +186,10 @@ def test_actions_that_are_none_are_refused_and_nothing_moves() -> None:
         ({"end_criterion": "success"}, "end_criterion is 'success'; expected one of failure, reach-avoid, timeout."),
         ({"end_criterion": "reach-avoid"}, "has no target to reach: use 'failure'."),
         ({"disturbance": "random"}, "has no place for one: leave it out."),
-        ({"disturbance": 0.1}, "disturbance is 0.1; expected 'zero', 'random', 'worst' or a function of the states."),
+        (
+            {"disturbance": 0.1},
+            "disturbance is 0.1; expected 'zero', 'random', 'worst', 'player' or a function of the states.",
+        ),
         ({"time_limit": 0}, "time_limit is 0; expected an int of at least 1."),
     ],
 )

@@ -142,7 +142,7 @@ def test_nothing_is_left_open_in_a_resolved_recipe(monkeypatch: pytest.MonkeyPat
         ({"mode": "reach-avoid"}, ValueError, "it has no target margin l."),
         ({"mode": "safe"}, ValueError, "mode is 'safe', and safety/DoubleIntegrator-v0 is a task of mode 'avoid'"),
         ({"algorithm": "trpo"}, ValueError, "No learner of ('avoid', 'trpo', 1)"),
-        ({"task": "safety/DoubleIntegratorForce-v0", "players": 2}, ValueError, "No learner of ('avoid', 'ppo', 2)"),
+        ({"task": "safety/DoubleIntegratorForce-v0", "players": 3}, ValueError, "No learner of ('avoid', 'ppo', 3)"),
         ({"players": 2}, ValueError, "has nothing for an adversary to choose: use 1."),
         ({"task_options": {"end_criterion": "timeout"}}, ValueError, "end_criterion is 'timeout'"),
     ],

@@ -253,9 +253,10 @@ def test_what_has_no_meaning_for_a_task_has_no_learner() -> None:
         find_task(WALLS).learner("ppo", end_criterion="reach-avoid")
 
 
-def test_there_is_no_learner_of_two_players_or_of_an_unknown_algorithm() -> None:
+def test_two_players_have_learners_of_their_own_and_not_of_every_algorithm() -> None:
     pytest.importorskip("torch")
-    for algorithm, players in (("ppo", 2), ("tdmpc", 1)):
+    assert find_task(FORCE).learner("ppo", players=2).__name__ == "SafetyPPO2P"
+    for algorithm, players in (("a2c", 2), ("tdmpc", 1)):
         with pytest.raises(
             ValueError, match=re.escape(f"No learner of ('avoid', '{algorithm}', {players}); there are")
         ):

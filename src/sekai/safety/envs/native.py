@@ -45,6 +45,7 @@ class SafetyVecEnv(OfSystem, NativeVecEnv):
         self._rules = Rules.of(system, end_criterion, time_limit, disturbance, parameters)
         self.system = self._rules.system
         self.provides_l = self.system.provides_l
+        self._take_players(disturbance)
         super().__init__(
             num_envs,
             self._rules.observation_space(),

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from sekai.safety.systems.base import System
 from sekai.safety.systems.named import as_system
+from sekai.safety.systems.sets import Bounded
 from sekai.spaces import Box
 from sekai.spaces.checks import whole_number
 
@@ -57,8 +58,9 @@ class Rules:
         system: the dynamics and margins.
         end_criterion: "failure", "reach-avoid" or "timeout".
         time_limit: steps of an episode.
-        disturbance: "zero", "random" (evenly over the system's set), "worst" (the system's `worst_disturbance`), or a
-            function of states `(N, S)` that gives `(N, D)`, or anything that can be broadcast to it.
+        disturbance: "zero", "random" (evenly over the system's set), "worst" (the system's `worst_disturbance`),
+            "player" (the last `D` numbers of an action), or a function of states `(N, S)` that gives `(N, D)`, or
+            anything that can be broadcast to it.
     """
 
     system: System
@@ -90,8 +92,8 @@ class Rules:
         return Box(-np.inf, np.inf, (self.system.observation_size,), np.float32)
 
     def action_space(self) -> Box:
-        """Controls, float32. Actions outside are clipped to it."""
-        return Box(np.array(self.system.control.low), np.array(self.system.control.high), dtype=np.float32)
+        """See `action_box`. Actions outside are clipped to it."""
+        return action_box(self.system, self.disturbance)
 
     def observe(self, states: Floats) -> NDArray[np.float32]:
         """Observations of states `(N, S)`, new float32 `(N, observation_size)`."""
@@ -132,15 +134,18 @@ class Rules:
         Args:
             rng: of random disturbances.
             states: `(N, S)`, left as they are.
-            actions: `(N, U)`, clipped to the system's box.
+            actions: `(N, U)`, clipped to the system's box; `(N, U + D)` where the disturbance is a player's, which is
+                projected into its set.
             elapsed: steps that each episode had before, `(N,)`.
         """
         system = self.system
-        executed = system.control.project(np.asarray(actions, np.float64))
-        disturbances = self._disturbances(rng, states)
-        after = system.step(states, executed, disturbances)
+        given = np.asarray(actions, np.float64)
+        controls = system.control.project(given[:, : system.control.size])
+        disturbances = self._disturbances(rng, states, given[:, system.control.size :])
+        after = system.step(states, controls, disturbances)
         g = system.g(after)
-        infos: dict[str, Any] = {"executed_action": executed}
+        plays = self.disturbance == "player"
+        infos: dict[str, Any] = {"executed_action": np.concatenate([controls, disturbances], 1) if plays else controls}
         if disturbances is not None:
             infos["disturbance"] = disturbances
         terminated = g < 0
@@ -152,10 +157,13 @@ class Rules:
                 terminated = terminated | (infos["l_x"] >= 0)
         return Outcome(after, g, terminated, ~terminated & (elapsed + 1 >= self.time_limit), infos)
 
-    def _disturbances(self, rng: np.random.Generator, states: Floats) -> Floats | None:
+    def _disturbances(self, rng: np.random.Generator, states: Floats, played: Floats) -> Floats | None:
         bounded = self.system.disturbance
         if bounded is None:
             return None
+        if self.disturbance == "player":
+            projected: Floats = bounded.project(played)
+            return projected
         shape = (len(states), bounded.size)
         if self.disturbance == "random":
             drawn: Floats = bounded.sample(rng.random(shape))
@@ -171,11 +179,22 @@ class Rules:
         return admissible
 
 
+def action_box(system: System, disturbance: Any) -> Box:
+    """The actions of an environment of a system, float32: controls, then the disturbance where it is "player".
+
+    Of a disturbance set that is no box it is the box around it.
+    """
+    low, high = system.control.low, system.control.high
+    if disturbance == "player" and system.disturbance is not None:
+        low, high = low + system.disturbance.low, high + system.disturbance.high
+    return Box(np.array(low), np.array(high), dtype=np.float32)
+
+
 def check_disturbance(system: System, disturbance: Any) -> None:
     """Raise `ValueError` for what is no disturbance policy of a system."""
-    if disturbance not in ("zero", "random", "worst") and not callable(disturbance):
+    if disturbance not in ("zero", "random", "worst", "player") and not callable(disturbance):
         raise ValueError(
-            f"disturbance is {disturbance!r}; expected 'zero', 'random', 'worst' or a function of the states."
+            f"disturbance is {disturbance!r}; expected 'zero', 'random', 'worst', 'player' or a function of the states."
         )
     if disturbance != "zero" and system.disturbance is None:
         raise ValueError(f"disturbance is {disturbance!r}, and {system} has no place for one: leave it out.")
@@ -192,10 +211,23 @@ class OfSystem:
     Attributes:
         system: the dynamics and margins.
         provides_l: whether steps have target margins.
+        ctrl_action_dim: how many numbers of an action are the control's, where the others are the disturbance's; None
+            where all are.
     """
 
     system: System
     provides_l: bool
+    ctrl_action_dim: int | None = None
+
+    @property
+    def disturbance_set(self) -> Bounded | None:
+        """The disturbances that are executed."""
+        return self.system.disturbance
+
+    def _take_players(self, disturbance: Any) -> None:
+        """Note whose numbers stand in an action."""
+        if disturbance == "player":
+            self.ctrl_action_dim = self.system.control.size
 
     @property
     def dt(self) -> float:

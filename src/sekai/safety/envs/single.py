@@ -28,8 +28,8 @@ class SafetyEnv(OfSystem, Env[NDArray[np.float32], NDArray[np.float32]]):
     """A system under the contract of safety environments.
 
     - Observation: float32, what the system's `observe` gives of the state.
-    - Action: float32 box of the system's controls. Actions outside are clipped to it; `info["executed_action"]`
-      (float64) is what was executed.
+    - Action: float32 box of the system's controls, followed by its disturbances where `disturbance` is "player".
+      Actions outside are clipped to it; `info["executed_action"]` (float64) is what was executed.
     - Reward: the safety margin g of the state after the step, never scaled; g < 0 is failure.
     - Info: `l_x`, the target margin l of that state, where the system has a target (`provides_l`); `disturbance` where
       it has one.
@@ -41,8 +41,9 @@ class SafetyEnv(OfSystem, Env[NDArray[np.float32], NDArray[np.float32]]):
         end_criterion: "failure" as said; "reach-avoid" also terminates inside the target (the sign of the reward tells
             which it was); "timeout" goes on after failures, for pictures and for exact values without an end.
         time_limit: steps of an episode; by default the system's.
-        disturbance: "zero", "random" (evenly over the system's set), "worst" (where one is the worst in every state) or
-            a function of states `(N, S)`, which gives `(N, D)` or what can be broadcast to it.
+        disturbance: "zero", "random" (evenly over the system's set), "worst" (where one is the worst in every state),
+            "player" (it is part of the action, see `ctrl_action_dim`) or a function of states `(N, S)`, which gives
+            `(N, D)` or what can be broadcast to it.
         parameters: arguments of the system's class, where it was given by name.
 
     Attributes:
@@ -70,6 +71,7 @@ class SafetyEnv(OfSystem, Env[NDArray[np.float32], NDArray[np.float32]]):
         self._rules = Rules.of(system, end_criterion, time_limit, disturbance, parameters)
         self.system = self._rules.system
         self.provides_l = self.system.provides_l
+        self._take_players(disturbance)
         self.observation_space = self._rules.observation_space()
         self.action_space = self._rules.action_space()
         self._states = np.zeros((1, self.system.state_size))

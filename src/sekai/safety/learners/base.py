@@ -22,7 +22,7 @@ from sekai.safety.discount import DEFAULT_HORIZON_S, Annealing, gamma_of
 from sekai.safety.floors import FailureFloor
 from sekai.safety.learners.normalizing import normalize_inside
 from sekai.safety.learners.options import require_known
-from sekai.safety.refusals import require_own_statistics
+from sekai.safety.refusals import require_one_player, require_own_statistics
 from sekai.safety.steps import ArrayStepper, MarginStep, Stepper
 from sekai.safety.tensor.env import as_numpy, is_tensor_env
 from sekai.safety.tensor.normalize import TensorVecNormalize
@@ -56,11 +56,13 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
 
     Attributes:
         mode: `"avoid"` or `"reach-avoid"`.
+        players: 1, or 2 where a disturbance learns against the controller.
         replays: whether it learns from rows that were stored long ago.
         dt: seconds of a step, as the environment declares it.
     """
 
     mode: ClassVar[Mode]
+    players: ClassVar[int] = 1
     replays: ClassVar[bool] = False
     dt: float = DEFAULT_DT
     _learns_from_executed: ClassVar[bool] = False  # actions that the environment says it executed
@@ -142,6 +144,8 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
     def _require(self, env: Any) -> None:
         name = type(self).__name__
         require_margins(env, self.mode, learner=name)
+        if self.players == 1:
+            require_one_player(env, learner=name)
         require_own_statistics(env, normalizes=self.normalize_observations, replays=self.replays, learner=name)
 
     def _look_up(self) -> None:

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from stable_baselines3 import A2C, PPO
+from stable_baselines3 import A2C
 
 from sekai.safety.backups import AVOID, REACH_AVOID
 from sekai.safety.learners.base import SafetyLearner
 from sekai.safety.learners.dqn import DqnSafety
 from sekai.safety.learners.on_policy import OnPolicySafety
+from sekai.safety.learners.ppo import PpoSafety
+from sekai.safety.learners.ppo_game import PpoGame
 from sekai.safety.learners.sac import SacSafety
-
-
-class PpoSafety(OnPolicySafety, PPO):  # type: ignore[misc]  # SB3 is an extra, and read as Any
-    """PPO of either mode; rollouts and batches grow with the number of slots unless they are given."""
-
-    def _sb3_options(self, num_envs: int, given: dict[str, Any]) -> dict[str, Any]:
-        n_steps = given.get("n_steps", max(100, 2048 // num_envs))
-        rows = n_steps * num_envs
-        most = max(1, min(10, rows // 64))
-        batches = next(count for count in range(most, 0, -1) if rows % count == 0)
-        options = {"n_steps": n_steps, "batch_size": rows // batches, "n_epochs": 5}
-        return {**super()._sb3_options(num_envs, given), **options}
+from sekai.safety.learners.sac_game import SacGame
 
 
 class SafetyPPO(PpoSafety):
@@ -73,16 +62,40 @@ class ReachAvoidDQN(DqnSafety):
     mode = REACH_AVOID
 
 
+class SafetyPPO2P(PpoGame):
+    """PPO of a controller that avoids failure and a disturbance that brings it about; see `GameLearner`."""
+
+    mode = AVOID
+
+
+class ReachAvoidPPO2P(PpoGame):
+    """PPO of a controller that is to reach a target and a disturbance that prevents it; see `GameLearner`."""
+
+    mode = REACH_AVOID
+
+
+class SafetySAC2P(SacGame):
+    """SAC of a controller that avoids failure and a disturbance that brings it about; see `GameLearner`."""
+
+    mode = AVOID
+
+
+class ReachAvoidSAC2P(SacGame):
+    """SAC of a controller that is to reach a target and a disturbance that prevents it; see `GameLearner`."""
+
+    mode = REACH_AVOID
+
+
 #: (mode, algorithm, players) -> class
 LEARNERS: dict[tuple[str, str, int], type[SafetyLearner]] = {
-    (learner.mode, algorithm, 1): learner
-    for algorithm, pair in {
-        "ppo": (SafetyPPO, ReachAvoidPPO),
+    (learner.mode, algorithm, learner.players): learner
+    for algorithm, group in {
+        "ppo": (SafetyPPO, ReachAvoidPPO, SafetyPPO2P, ReachAvoidPPO2P),
         "a2c": (SafetyA2C, ReachAvoidA2C),
-        "sac": (SafetySAC, ReachAvoidSAC),
+        "sac": (SafetySAC, ReachAvoidSAC, SafetySAC2P, ReachAvoidSAC2P),
         "dqn": (SafetyDQN, ReachAvoidDQN),
     }.items()
-    for learner in pair
+    for learner in group
 }
 
 
@@ -92,7 +105,7 @@ def resolve_learner(mode: str, algorithm: str, players: int = 1) -> type[SafetyL
     Args:
         mode: `"avoid"` or `"reach-avoid"`.
         algorithm: `"ppo"`, `"sac"`, `"a2c"` or `"dqn"`.
-        players: 1.
+        players: 1, or 2 with a disturbance that learns.
 
     Raises:
         ValueError: there is no such learner; the message lists those that there are.

@@ -13,6 +13,7 @@ import torch
 from stable_baselines3.common.callbacks import BaseCallback
 
 from sekai.safety.action_box import unit_box
+from sekai.safety.arrays import Tensor
 from sekai.safety.backups import backup_ends
 from sekai.safety.learners.base import SafetyLearner
 from sekai.safety.learners.gaussian import make_cheaper
@@ -33,12 +34,16 @@ class OnPolicySafety(SafetyLearner):
 
     def _setup_model(self) -> None:
         given = self.action_space
-        self.action_space = unit_box(given)  # that of the policy, and of the rows it is trained on
+        self.action_space = self._chosen_from()  # that of the policy, and of the rows it is trained on
         try:
             super()._setup_model()
         finally:
             self.action_space = given
         make_cheaper(self.policy)
+
+    def _chosen_from(self) -> Any:
+        """What the policy chooses from."""
+        return unit_box(self.action_space)
 
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
@@ -63,7 +68,7 @@ class OnPolicySafety(SafetyLearner):
                 if not self._collect_step(stepper, env, callback, rollout_buffer, n):
                     return False
         with torch.no_grad():
-            last_values = self.policy.predict_values(self._tensors(self._last_obs))
+            last_values = self._values_of(self._tensors(self._last_obs))
         self._end_rollout(rollout_buffer)
         rollout_buffer.compute_returns_and_advantage(last_values)
         self._log(rollout_buffer.diagnostics())
@@ -78,8 +83,8 @@ class OnPolicySafety(SafetyLearner):
         if self.use_sde and self.sde_sample_freq > 0 and n % self.sde_sample_freq == 0:
             self.policy.reset_noise(env.num_envs)
         with torch.no_grad():
-            actions, values, log_probs = self.policy(self._taken_in(self._last_obs))
-        before, step = self._last_obs, stepper.step(self._executed(actions))
+            actions, values, log_probs, executed = self._decide(self._taken_in(self._last_obs))
+        before, step = self._last_obs, stepper.step(executed)
         self._last_obs = step.observations
         self.num_timesteps += env.num_envs
         ended, infos = step.terminated | step.timeouts, step.infos
@@ -102,9 +107,19 @@ class OnPolicySafety(SafetyLearner):
         if step.final_observations is not None:
             slots, rows = step.final_observations
             with torch.no_grad():
-                rollout_buffer.put_final_values(slots, self.policy.predict_values(self._tensors(rows)))
+                rollout_buffer.put_final_values(slots, self._values_of(self._tensors(rows), slots))
         self._see(step)
         return True
+
+    def _decide(self, observations: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Actions, values and log probabilities of observations `(N, ...)`, and what the environment is given."""
+        actions, values, log_probs = self.policy(observations)
+        return actions, values, log_probs, self._executed(actions)
+
+    def _values_of(self, observations: Any, slots: Any = slice(None)) -> Tensor:
+        """Values of observations of these slots."""
+        values: Tensor = self.policy.predict_values(observations)
+        return values
 
     def _begin_rollout(self, rollout_buffer: TensorSafetyRolloutBuffer) -> None:
         self.gamma = rollout_buffer.gamma = self._gamma_now()

@@ -6,7 +6,7 @@ overestimated, ratchets a minimum down: targets take the mean, certificates the 
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -60,6 +60,8 @@ class SacSafety(OffPolicySafety, SAC):  # type: ignore[misc]  # SB3 is an extra,
             "ent_coef": "auto_0.01",  # margins are small: from 1 on, entropy would outweigh them for most of a run
         }
 
+    _losses: ClassVar[tuple[str, ...]] = ("ent_coef", "critic_loss", "actor_loss")
+
     def _explore(self, observations: Any) -> Tensor:
         actions: Tensor = self.actor(observations)
         return actions
@@ -67,21 +69,22 @@ class SacSafety(OffPolicySafety, SAC):  # type: ignore[misc]  # SB3 is an extra,
     def train(self, gradient_steps: int, batch_size: int = 64) -> None:
         """Learn from so many batches."""
         self.policy.set_training_mode(True)
-        optimizers = [self.actor.optimizer, self.critic.optimizer]
-        if self.ent_coef_optimizer is not None:
-            optimizers.append(self.ent_coef_optimizer)
-        self._update_learning_rate(optimizers)
+        self._update_learning_rate(self._optimizers())
         self._begin_training()
         with self._unchecked():
             losses = np.array([self._update(self._drawn(batch_size)) for _ in range(gradient_steps)])
         self._n_updates += gradient_steps
         self._end_training()
         self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
-        for name, mean in zip(("ent_coef", "critic_loss", "actor_loss"), losses.mean(axis=0), strict=True):
+        for name, mean in zip(self._losses, losses.mean(axis=0), strict=True):
             self.logger.record(f"train/{name}", mean)
 
-    def _update(self, batch: SafetyBatch) -> tuple[float, float, float]:
-        """One step of every optimiser; the entropy coefficient and both losses."""
+    def _optimizers(self) -> list[Any]:
+        found = [self.actor.optimizer, self.critic.optimizer]
+        return found if self.ent_coef_optimizer is None else [*found, self.ent_coef_optimizer]
+
+    def _update(self, batch: SafetyBatch) -> tuple[float, ...]:
+        """One step of every optimiser; the numbers that `_losses` names."""
         if self.use_sde:
             self.actor.reset_noise()
         actions, log_prob = self.actor.action_log_prob(batch.observations)
@@ -89,24 +92,20 @@ class SacSafety(OffPolicySafety, SAC):  # type: ignore[misc]  # SB3 is an extra,
         alpha = self._alpha(log_prob)
         with torch.no_grad():
             after = self.actor(batch.next_observations, deterministic=True)
-            v_next = _aggregate(self.critic_target(batch.next_observations, after), self.target_aggregator)
+            v_next = aggregate(self.critic_target(batch.next_observations, after), self.target_aggregator)
             targets = self._targets(batch, v_next)
         critic_loss = sum(0.5 * functional.mse_loss(q, targets) for q in self.critic(batch.observations, batch.actions))
         self.critic.optimizer.zero_grad()
         critic_loss.backward()
         self.critic.optimizer.step()
-        value = _aggregate(self.critic(batch.observations, actions), self.actor_aggregator)
+        value = aggregate(self.critic(batch.observations, actions), self.actor_aggregator)
         actor_loss = (alpha * log_prob - value).mean()
         self.actor.optimizer.zero_grad()
         actor_loss.backward()
         self.actor.optimizer.step()
         self._follow()
         losses = float(alpha), critic_loss.item(), actor_loss.item()
-        if not np.isfinite(losses).all():
-            bad = (~torch.isfinite(batch.g[:, 0])).sum().item()
-            raise ValueError(
-                f"The losses of the critics and the actor are {losses[1:]}; {bad} margins of the batch are not finite."
-            )
+        require_finite(losses, batch)
         return losses
 
     def _alpha(self, log_prob: Tensor) -> Tensor:
@@ -137,9 +136,19 @@ class SacSafety(OffPolicySafety, SAC):  # type: ignore[misc]  # SB3 is an extra,
         return self._on_rows(observations, self._lower_value)
 
     def _lower_value(self, rows: Any) -> Tensor:
-        return _aggregate(self.critic(rows, self.actor(rows, deterministic=True)), "min")
+        return aggregate(self.critic(rows, self.actor(rows, deterministic=True)), "min")
 
 
-def _aggregate(values: tuple[Tensor, ...], how: Aggregator) -> Tensor:
+def aggregate(values: tuple[Tensor, ...], how: Aggregator) -> Tensor:
+    """One value `(B, 1)` of those of several critics, `(B, 1)` each."""
     together = torch.cat(values, dim=1)
     return together.mean(dim=1, keepdim=True) if how == "mean" else together.amin(dim=1, keepdim=True)
+
+
+def require_finite(losses: tuple[float, ...], batch: SafetyBatch) -> None:
+    """Raise `ValueError` for losses of a batch that are not finite."""
+    if not np.isfinite(losses).all():
+        bad = (~torch.isfinite(batch.g[:, 0])).sum().item()
+        raise ValueError(
+            f"The losses of the critics and the actor are {losses[1:]}; {bad} margins of the batch are not finite."
+        )

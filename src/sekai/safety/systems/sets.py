@@ -82,6 +82,16 @@ class BallSet:
                 "and 1 to 3 dimensions."
             )
 
+    @property
+    def low(self) -> tuple[float, ...]:
+        """Lower corner of the smallest box around it."""
+        return (-self.radius,) * self.size
+
+    @property
+    def high(self) -> tuple[float, ...]:
+        """Upper corner of the smallest box around it."""
+        return (self.radius,) * self.size
+
     def project(self, points: Any) -> Any:
         """The nearest points of the set; array or tensor `(..., D)`."""
         xp = namespace(points)

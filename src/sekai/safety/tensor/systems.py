@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from sekai.safety.arrays import Tensor
-from sekai.safety.envs.rules import OfSystem, check_disturbance
+from sekai.safety.envs.rules import OfSystem, action_box, check_disturbance
 from sekai.safety.systems.base import System
 from sekai.safety.systems.named import as_system
 from sekai.safety.tensor.env import TensorStep, TensorVecEnv
@@ -24,7 +24,7 @@ class SafetyTensorEnv(OfSystem, TensorVecEnv):
         system: a `System`, or a name in `sekai.safety.systems.named`; then `parameters` are its arguments.
         device: where the states are.
         seed: of the states that episodes start in, and of random disturbances.
-        disturbance: "zero", "random", "worst" or a function of states, as for `SafetyVecEnv`, but of tensors.
+        disturbance: "zero", "random", "worst", "player" or a function of states, as for `SafetyVecEnv`, but of tensors.
 
     Attributes:
         system: the dynamics and margins.
@@ -46,9 +46,9 @@ class SafetyTensorEnv(OfSystem, TensorVecEnv):
         check_disturbance(self.system, disturbance)
         self.disturbance = disturbance
         self.provides_l = self.system.provides_l
-        low, high = (np.array(edge, np.float32) for edge in (self.system.control.low, self.system.control.high))
+        self._take_players(disturbance)
         space = Box(-np.inf, np.inf, (self.system.observation_size,), np.float32)
-        super().__init__(num_envs, space, Box(low, high, dtype=np.float32), device=device)
+        super().__init__(num_envs, space, action_box(self.system, disturbance), device=device)
         self._generator = torch.Generator(self.device).manual_seed(seed)
         self.states = torch.zeros((num_envs, self.system.state_size), device=self.device)
         self.steps = torch.zeros(num_envs, dtype=torch.int64, device=self.device)
@@ -63,7 +63,8 @@ class SafetyTensorEnv(OfSystem, TensorVecEnv):
     def step_tensor(self, actions: Tensor) -> TensorStep:
         """Step every slot; those that end begin anew."""
         system = self.system
-        after = system.step(self.states, actions, self._disturbances())
+        size = system.control.size
+        after = system.step(self.states, actions[:, :size], self._disturbances(actions[:, size:]))
         g = system.g(after)
         failed = g < 0
         cut = self.steps.add_(1) >= system.time_limit
@@ -73,10 +74,12 @@ class SafetyTensorEnv(OfSystem, TensorVecEnv):
         margins = system.l(after) if self.provides_l else None
         return TensorStep(system.observe(self.states), g, dones, cut & ~failed, margins, system.observe(after))
 
-    def _disturbances(self) -> Tensor | None:
+    def _disturbances(self, played: Tensor) -> Tensor | None:
         bounded = self.system.disturbance
         if bounded is None or self.disturbance == "zero":
             return None
+        if self.disturbance == "player":
+            return played  # the system projects it
         shape = (self.num_envs, bounded.size)
         if callable(self.disturbance):
             chosen = torch.as_tensor(self.disturbance(self.states.clone()), dtype=torch.float32, device=self.device)

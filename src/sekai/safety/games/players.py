@@ -1,0 +1,104 @@
+"""`Players`: how one action divides into what the controller chooses and what the disturbance answers.
+
+    (N, U + D)   one box: the first `U` numbers are the control, the others the disturbance
+    Dict         `{"ctrl": (N, U), "dstb": (N, D)}`, two boxes; `JointActions` makes one of them
+
+Both players choose within [-1, 1] in every dimension, see `sekai.safety.action_box`. What the disturbance chooses is
+projected into its set afterwards, so that a ball is a ball.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from sekai.safety.action_box import ActionBox
+from sekai.safety.arrays import Tensor
+from sekai.safety.chain import declared
+from sekai.safety.systems.sets import Bounded, BoxSet
+
+CONTROL, DISTURBANCE = "ctrl", "dstb"
+
+
+@dataclass(frozen=True)
+class Players:
+    """Two players of one action.
+
+    Attributes:
+        control: box of the controls, `U` numbers.
+        disturbance: box around the disturbances, `D` numbers.
+        bounded: the set of the disturbances.
+    """
+
+    control: spaces.Box
+    disturbance: spaces.Box
+    bounded: Bounded
+
+    @classmethod
+    def of(cls, space: spaces.Box, ctrl_action_dim: int, bounded: Bounded | None = None) -> Players:
+        """The players of a joint box.
+
+        Args:
+            space: of one slot, `(U + D,)`.
+            ctrl_action_dim: U.
+            bounded: the set of the disturbances; None for the box.
+
+        Raises:
+            ValueError: nothing is left for one of the players, or the set has another size or is not within the box.
+        """
+        if space.shape is None or len(space.shape) != 1 or not 0 < ctrl_action_dim < space.shape[0]:
+            raise ValueError(
+                f"ctrl_action_dim is {ctrl_action_dim} and the action space {space}; expected one of (U + D,) numbers "
+                "with 0 < ctrl_action_dim = U."
+            )
+        parts = [
+            spaces.Box(space.low[part], space.high[part], dtype=space.dtype.type)
+            for part in (slice(None, ctrl_action_dim), slice(ctrl_action_dim, None))
+        ]
+        control, disturbance = parts
+        if bounded is None:
+            bounded = BoxSet(tuple(disturbance.low.tolist()), tuple(disturbance.high.tolist()))
+        if bounded.size != disturbance.shape[0] or not all(
+            disturbance.contains(np.array(corner, disturbance.dtype)) for corner in (bounded.low, bounded.high)
+        ):
+            raise ValueError(
+                f"disturbance_set is {bounded}; expected one within the numbers of the disturbance, {disturbance}."
+            )
+        return cls(control, disturbance, bounded)
+
+    def disturb(self, chosen: Tensor) -> Tensor:
+        """Disturbances `(..., D)` in units of the environment, in their set, for choices within [-1, 1]."""
+        return self.bounded.project(ActionBox(self.disturbance, chosen.device).unscaled(chosen))
+
+    def chosen(self, disturbances: Tensor) -> Tensor:
+        """What would have been chosen, `(..., D)`, for these disturbances."""
+        return ActionBox(self.disturbance, disturbances.device).scaled(disturbances)
+
+    def random(self, shape: tuple[int, ...], device: Any) -> Tensor:
+        """Choices `(*shape, D)` that are spread evenly over the set of the disturbances."""
+        return self.chosen(self.bounded.sample(torch.rand((*shape, self.bounded.size), device=device)))
+
+    def nothing(self, shape: tuple[int, ...], device: Any) -> Tensor:
+        """The choice of the disturbance that is nearest to none, `(*shape, D)`."""
+        return self.chosen(self.bounded.project(torch.zeros((*shape, self.bounded.size), device=device)))
+
+
+def ctrl_action_dim_of(env: Any, given: int | None) -> int:
+    """How many numbers of an action are the control's: as given, or as the environment declares.
+
+    Raises:
+        ValueError: neither says it.
+    """
+    found = next((value for _, value in declared(env, "ctrl_action_dim") if value is not None), None)
+    dim = found if given is None else given
+    if dim is None:
+        raise ValueError(
+            "A learner of two players needs to know which numbers of an action are the disturbance's: give "
+            "ctrl_action_dim, or an environment that declares it (disturbance='player'), or one with the action space "
+            f"Dict({CONTROL}=Box, {DISTURBANCE}=Box)."
+        )
+    return int(dim)
