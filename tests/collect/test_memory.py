@@ -15,7 +15,7 @@ import pytest
 import sekai
 from sekai.collect import Collector
 from sekai.collect.buffers import Pool
-from sekai.testing import CodedVecEnv
+from sekai.testing import CodedEnv, CodedVecEnv
 from tests.collect.envs import CodedPolicy
 from tests.collect.test_timelines import column, zeros
 
@@ -82,14 +82,29 @@ def test_a_fragment_can_be_copied_and_pickled() -> None:
         assert twin.episode_id.tolist() == fragment.episode_id.tolist()
 
 
-def test_a_policy_may_write_to_what_it_is_given() -> None:
-    def policy(observations: Any) -> Any:
-        observations[:] = -1
-        return zeros(observations)
+def overwrites(observations: Any) -> Any:
+    observations[:] = -1
+    return zeros(observations)
 
-    for mode in ("same_step", "next_step", "disabled"):
-        fragment = Collector(CodedVecEnv(1, 2, autoreset=mode), policy, fragment_length=5).collect()
-        assert (fragment.observations >= 0).all() and (fragment.next_observations() >= 0).all()
+
+@pytest.mark.parametrize("mode", ["same_step", "next_step", "disabled"])
+@pytest.mark.parametrize("backend", ["native", "sync"])
+def test_a_policy_may_write_to_arrays_of_its_own(backend: str, mode: Any) -> None:
+    share: dict[str, Any] = {}
+    vec: sekai.VecEnv = sekai.SyncVecEnv([lambda: CodedEnv(0, 2)], autoreset=mode)
+    if backend == "native":
+        vec, share = CodedVecEnv(1, 2, autoreset=mode), {"share_observations": False}
+    fragment = Collector(vec, overwrites, fragment_length=5, **share).collect()
+    assert (fragment.observations >= 0).all() and (fragment.next_observations() >= 0).all()
+
+
+def test_over_a_native_environment_rows_are_shared_and_a_policy_that_writes_is_told_what_to_do() -> None:
+    collector = Collector(CodedVecEnv(1, 2), overwrites, fragment_length=5)
+    with pytest.raises(ValueError, match="read-only") as found:
+        collector.collect()
+    assert found.value.__notes__ == [
+        "The policy acts on the rows of the fragment: copy them, or share_observations=False."
+    ]
 
 
 @pytest.mark.parametrize("share", [False, True])

@@ -313,16 +313,21 @@ def test_lost_workers_and_failing_sub_environments_are_the_same() -> None:
     assert_equal(*found)
 
 
-def test_by_default_the_arrays_are_the_policys_own() -> None:
+@pytest.mark.parametrize("share", [None, False, True])
+@pytest.mark.parametrize("backend", ["native", "sync"])
+def test_by_default_rows_of_native_environments_are_shared(backend: str, share: bool | None) -> None:
     given: list[Any] = []
 
     def policy(observations: Any) -> Any:
         given.append(observations)
         return zeros(observations)
 
-    fragment = Collector(Rowwise(2, 3), policy, fragment_length=4).collect()
-    assert not any(np.shares_memory(observations, fragment.observations) for observations in given)
-    assert all(observations.flags.writeable for observations in given)
+    vec = Rowwise(2, 3) if backend == "native" else sekai.SyncVecEnv([lambda: CodedEnv(0, 3)] * 2)
+    fragment = Collector(vec, policy, fragment_length=4, share_observations=share).collect()
+    shares = backend == "native" if share is None else share
+    for t, observations in enumerate(given):
+        assert np.shares_memory(observations, fragment.observations[t]) == shares
+        assert observations.flags.writeable != shares
 
 
 def test_what_cannot_be_shared_is_refused() -> None:

@@ -14,6 +14,7 @@ from sekai.collect.overlapped import Overlapped
 from sekai.collect.rows import Restart, Source, overlapping_source_of, source_of
 from sekai.spaces import has_fixed_size
 from sekai.spaces.checks import whole_number
+from sekai.vector import NativeVecEnv
 
 
 class Collector:
@@ -45,11 +46,12 @@ class Collector:
             all have ended (`"all"`); until then they return FROZEN rows.
         min_slots: how many slots to wait for at a time, from 1 to `N`; fewer where fewer lack rows. The policy then
             acts on `k` of the slots, whatever `k` is. None: all slots advance together, by `step`.
-        share_observations: let the policy act on the rows of the fragment themselves, over any vector environment, and
-            a native one write its observations right there, which saves a copy. The policy must not write to what it
-            is given: NumPy raises ValueError; `torch.from_numpy` only warns, once, and does not protect the tensor.
-            What it keeps it copies: a row holds the memory of its whole fragment, and a reset in the middle of a
-            fragment writes it anew. False: the arrays are the policy's own.
+        share_observations: let the policy act on the rows of the fragment themselves, and a native environment write
+            its observations right there, which saves a copy. The policy must not write to what it is given: NumPy
+            raises ValueError; `torch.from_numpy` only warns, once, and does not protect the tensor. What it keeps it
+            copies: a row holds the memory of its whole fragment, and a reset in the middle of a fragment writes it
+            anew. True: over any vector environment. False: the arrays are the policy's own. None: over a native one
+            where that can be.
 
     Attributes:
         num_slots: number of slots, `N`.
@@ -80,7 +82,7 @@ class Collector:
         state_stride: int | None = None,
         restart: Restart = "each",
         min_slots: int | None = None,
-        share_observations: bool = False,
+        share_observations: bool | None = None,
     ) -> None:
         overlapping = None if min_slots is None else overlapping_source_of(vec, restart)
         source = source_of(vec, restart) if overlapping is None else overlapping
@@ -96,9 +98,8 @@ class Collector:
         )
         self._filler: Filler
         if overlapping is None:
-            if share_observations:
-                _check_shareable(source)
-            self._filler = LockStep(source, decider, counters, keeping, shares=share_observations)
+            shares = _shares(vec, source, share_observations)
+            self._filler = LockStep(source, decider, counters, keeping, shares=shares)
         else:
             if share_observations:
                 raise ValueError(
@@ -142,12 +143,15 @@ class Collector:
         return self._filler.collect()
 
 
-def _check_shareable(source: Source) -> None:
-    if not has_fixed_size(source.observation_space):
+def _shares(vec: Any, source: Source, wanted: bool | None) -> bool:
+    """Whether the policy acts on the rows of fragments."""
+    can = has_fixed_size(source.observation_space)
+    if wanted and not can:
         raise ValueError(
             f"share_observations is True, and observations of {source.observation_space} have no fixed size, so that "
             "they stand in a fragment as objects and not as arrays; leave it out."
         )
+    return can and isinstance(vec, NativeVecEnv) if wanted is None else wanted
 
 
 def _checked_min_slots(given: Any, num_slots: int) -> int:

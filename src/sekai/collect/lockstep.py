@@ -70,7 +70,12 @@ class LockStep(Filler):
     def _call(self, recording: Recording, cells: Cells) -> None:
         """One call of the environment."""
         counters, begun = self.counters, perf_counter()
-        plan = self._decider.decide(self._observations, self._state, self._starts)
+        try:
+            plan = self._decider.decide(self._observations, self._state, self._starts)
+        except ValueError as error:
+            if self._shares and "read-only" in str(error):  # NumPy's words
+                error.add_note("The policy acts on the rows of the fragment: copy them, or share_observations=False.")
+            raise
         recording.decided(cells, plan)
         decided = perf_counter()
         counters.policy_seconds += decided - begun
