@@ -4,9 +4,9 @@ Environments of the same arguments are stepped in turns within one process, the 
 same function of the observations as policy: in a bare loop; in a loop that also copies the observations into the rows
 of two fragments in turn, as whoever keeps them must; in one that copies actions and rewards as well, the least that
 anybody learns from; by a `Collector` with `share_observations=False`; and by one as it comes, for which the environment
-writes the observations there. Quoted are microseconds of a call, medians over rounds, and of each round a collector's time beyond
-the loop that copies observations: at most 15 is the aim. With `--cpu` they are of processor time, for a machine on
-which other programs run too.
+writes the observations there. Quoted are microseconds of a call, medians over rounds, and of each round a collector's
+time beyond the loop that copies observations: at most 15 is the aim. With `--cpu` they are of processor time, for a
+machine on which other programs run too.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def game(cls: Any, **more: Any) -> Any:
 def test_each_block_of_slots_has_the_players_that_it_says(cls: Any) -> None:
     learner = game(cls, learning_starts=0) if "SAC" in cls.__name__ else game(cls)
     learner.learn(SIZE)  # earlier selves are still copies of the players as they began
-    env, slots = learner.env, {match.name: match.slots for match in learner._matches}
+    env, slots = learner.env, {match.name: match.slots for match in learner.matches}
     rows, given = env.seen[0], env.given[0]
     assert given.shape == (SIZE, 2) and given.abs().amax(0)[1] <= 0.5
     assert not given[slots["zero"], 1].any() and given[slots["current"], 1].all() and given[slots["random"], 1].all()
@@ -101,7 +101,7 @@ def test_the_disturbance_sees_the_control_or_does_not(cls: Any, sees: bool) -> N
 
 def test_the_value_is_that_of_the_worst_match_of_the_controller_that_learns() -> None:
     learner = game(SafetyPPO2P)
-    names = [match.name for match in learner._matches]
+    names = [match.name for match in learner.matches]
     assert names == ["past_controller_0", "current", "past_disturbance_0", "zero", "random"]
     with torch.no_grad():
         learner.policy.value_net.weight.zero_()
@@ -110,7 +110,7 @@ def test_the_value_is_that_of_the_worst_match_of_the_controller_that_learns() ->
     assert learner.predict_value(np.zeros((3, 2), np.float32)).tolist() == [0.25] * 3
     rows = torch.zeros((SIZE, 2))
     of_slots = learner._values_of(rows)[:, 0].tolist()
-    assert [of_slots[match.slots.start] for match in learner._matches] == [-5.0, 2.0, 0.25, 1.0, 3.0]
+    assert [of_slots[match.slots.start] for match in learner.matches] == [-5.0, 2.0, 0.25, 1.0, 3.0]
 
 
 def test_the_value_of_sac_is_that_of_the_worst_answer() -> None:

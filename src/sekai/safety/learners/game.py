@@ -53,12 +53,13 @@ class GameLearner(SafetyLearner):
     Attributes:
         disturbance: the network of the disturbance.
         league: earlier selves and scores.
+        matches: who plays whom in which slots.
     """
 
     players: ClassVar[int] = 2
     disturbance: Any
     league: League
-    _matches: list[Match]
+    matches: list[Match]
 
     def __init__(
         self,
@@ -100,10 +101,10 @@ class GameLearner(SafetyLearner):
         if not isinstance(space, spaces.Box) or len(space.shape) != 1:
             raise TypeError(f"{type(self).__name__} takes observations of one axis, Box(D,); given {space}.")
         self._players = self._players_of_action()
-        self._matches = self._divided()
+        self.matches = self._divided()
         super()._setup_model()
         self.disturbance = self._make_disturbance(self._disturbance_observes(), unit_box(self._players.disturbance))
-        self.league = League(*self._networks(), self.league_size, self._matches).to(self.device)
+        self.league = League(*self._networks(), self.league_size, self.matches).to(self.device)
 
     def _players_of_action(self) -> Players:
         assert self.ctrl_action_dim is not None
@@ -141,7 +142,7 @@ class GameLearner(SafetyLearner):
 
     def _with_earlier_controllers(self, observations: Any, controls: Tensor) -> Tensor:
         """Controls `(N, U)` of all slots: those of earlier controllers where they play."""
-        for match in self._matches:
+        for match in self.matches:
             if match.controller is not None:
                 network = self.league.controllers[match.controller]
                 controls[match.slots] = self._mode_of(network, observations[match.slots])
@@ -149,7 +150,7 @@ class GameLearner(SafetyLearner):
 
     def _with_other_disturbances(self, met: Tensor, chosen: Tensor) -> Tensor:
         """Choices `(N, D)` of all slots: those of other disturbances where they play."""
-        for match in self._matches:
+        for match in self.matches:
             shape = (match.slots.stop - match.slots.start,)
             if isinstance(match.disturbance, int):
                 network = self.league.disturbances[match.disturbance]
@@ -240,7 +241,7 @@ class GameLearner(SafetyLearner):
     # ---- saving --------------------------------------------------------------------------------
 
     def _excluded_save_params(self) -> list[str]:
-        names = ["disturbance", "league", "_players", "_matches", "_league_seconds", "_counted_from"]
+        names = ["disturbance", "league", "_players", "matches", "_league_seconds", "_counted_from"]
         return [*super()._excluded_save_params(), *names]
 
     def _get_torch_save_params(self) -> tuple[list[str], list[str]]:

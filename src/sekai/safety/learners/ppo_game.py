@@ -76,8 +76,8 @@ class PpoGame(GameLearner, PpoSafety):
 
     def _put_heads(self) -> None:
         """Give the policy a value for each match."""
-        policy, own = self.policy, [m for m, match in enumerate(self._matches) if match.controller is None]
-        heads = Heads(policy.mlp_extractor.latent_dim_vf, len(self._matches), slice(own[0] if own else 0, None))
+        policy, own = self.policy, [m for m, match in enumerate(self.matches) if match.controller is None]
+        heads = Heads(policy.mlp_extractor.latent_dim_vf, len(self.matches), slice(own[0] if own else 0, None))
         nn.init.orthogonal_(heads.weight)
         nn.init.zeros_(heads.bias)
         policy.value_net = heads.to(self.device)
@@ -130,8 +130,8 @@ class PpoGame(GameLearner, PpoSafety):
         self._update_learning_rate([self.policy.optimizer, self.disturbance.optimizer])
         self._clip = self.clip_range(self._current_progress_remaining)
         rows = self._rows()
-        mine = torch.tensor([match.controller is None for match in self._matches], device=self.device)
-        yours = torch.tensor([match.disturbance is None for match in self._matches], device=self.device)
+        mine = torch.tensor([match.controller is None for match in self.matches], device=self.device)
+        yours = torch.tensor([match.disturbance is None for match in self.matches], device=self.device)
         theirs = yours[rows["match"]].nonzero()[:, 0]
         losses: dict[str, list[float]] = {}
         for _ in range(self.n_epochs):
