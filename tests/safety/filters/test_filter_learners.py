@@ -15,11 +15,13 @@ torch.set_num_threads(1)  # networks this small only wait for a second one
 from sekai.safety.contract import require_margins  # noqa: E402
 from sekai.safety.envs import SafetyVecEnv  # noqa: E402
 from sekai.safety.filters import (  # noqa: E402
+    ActionValue,
     BestOf,
     FilteredEnv,
     NextValue,
     Shield,
     StateValue,
+    action_value_of,
     policy_of,
     value_of,
 )
@@ -85,6 +87,23 @@ def test_value_and_policy_of_a_learner_take_states_of_a_system() -> None:
     assert value(states) == pytest.approx(exact_value(Known.system, states), abs=1e-6)
     assert policy(states).tolist() == [[-1.0], [1.0]]
     assert value_of(Known())(states.astype(np.float32)) == pytest.approx(value(states))
+
+
+def test_the_critics_of_sac_judge_actions_in_the_units_of_the_environment() -> None:
+    system = DoubleIntegrator(acceleration=2.0)
+    model = SafetySAC("MlpPolicy", SafetyVecEnv(8, system), seed=0, device="cpu", policy_kwargs={"net_arch": [8]})
+    states = np.array([[0.1, 0.2], [0.2, -0.3], [0.5, 0.5]])
+    controls = model.predict(states.astype(np.float32), deterministic=True)[0]
+    q = action_value_of(model, system)
+    # at the action of the mode, Q is what is called the value
+    assert q(states, controls) == pytest.approx(model.predict_value(states.astype(np.float32)), abs=1e-6)
+    with torch.no_grad():  # 1 m/s² of 2 is half of what the critics know
+        rows = torch.as_tensor(states, dtype=torch.float32)
+        halves = torch.cat(model.critic(rows, torch.full((3, 1), 0.5)), 1).amin(1)
+    assert q(states, np.ones((3, 1))) == pytest.approx(halves.numpy(), abs=1e-6)
+    assert ActionValue(q).margins(states, np.ones((3, 1))) == pytest.approx(halves.numpy(), abs=1e-6)
+    with pytest.raises(TypeError, match="Known has no predict_action_value: use value_of, or a learner such as SAC"):
+        action_value_of(Known())
 
 
 def test_of_a_system_whose_observations_are_no_states() -> None:

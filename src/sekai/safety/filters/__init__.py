@@ -21,7 +21,7 @@ says, see `sekai.safety.certificates.threshold_for`.
 from sekai.safety.filters.env import FilteredEnv
 from sekai.safety.filters.fallbacks import BestOf
 from sekai.safety.filters.interventions import AffineQp, Blend, Intervention, Project, Question, Replace
-from sekai.safety.filters.learned import policy_of, value_of
+from sekai.safety.filters.learned import action_value_of, policy_of, value_of
 from sekai.safety.filters.models import Imagined, Model, SystemModel, TwinModel
 from sekai.safety.filters.monitors import ActionValue, AffineMonitor, Monitor, NextValue, StateValue
 from sekai.safety.filters.qp import box_qp
@@ -49,6 +49,7 @@ __all__ = [
     "StateValue",
     "SystemModel",
     "TwinModel",
+    "action_value_of",
     "box_qp",
     "policy_of",
     "value_of",

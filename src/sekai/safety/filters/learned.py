@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,27 @@ def policy_of(learner: Certified, system: System | None = None) -> Fallback:
         return actions
 
     return policy
+
+
+def action_value_of(learner: Any, system: System | None = None) -> Callable[[Any, Any], Any]:
+    """Q of a learner, for `ActionValue`: a function of observations, or states of a system, and actions.
+
+    Args:
+        learner: one with `predict_action_value`, such as `SafetySAC`.
+        system: as for `value_of`.
+
+    Raises:
+        TypeError: a learner that has no such value.
+    """
+    if not hasattr(learner, "predict_action_value"):
+        raise TypeError(
+            f"{type(learner).__name__} has no predict_action_value: use value_of, or a learner such as SAC."
+        )
+
+    def action_value(rows: Any, actions: Any) -> Any:
+        return learner.predict_action_value(_observed(rows, system), actions)
+
+    return action_value
 
 
 def _observed(rows: Any, system: System | None) -> Any:

@@ -135,8 +135,28 @@ class SacSafety(OffPolicySafety, SAC):  # type: ignore[misc]  # SB3 is an extra,
         """See `SafetyLearner.predict_value`: the least of the critics, at the action of the mode."""
         return self._on_rows(observations, self._lower_value)
 
+    def predict_action_value(self, observations: Any, actions: Any) -> np.ndarray[Any, Any]:
+        """Q of observations `(N, ...)` and actions `(N, A)` in units of the environment, `(N,)`: the least of the critics.
+
+        It is a value of the state after the action, with the margin of that state.
+        """
+        with torch.no_grad():
+            chosen = self._scaled(torch.as_tensor(np.asarray(actions), device=self.device))
+            values: np.ndarray[Any, Any] = (
+                self._lower_action_value(self._tensors(observations), chosen)[:, 0].cpu().numpy()
+            )
+        return values
+
+    def _scaled(self, actions: Tensor) -> Tensor:
+        """Actions as the policy chooses them, within [-1, 1]."""
+        assert self._box is not None
+        return self._box.scaled(actions)
+
     def _lower_value(self, rows: Any) -> Tensor:
-        return aggregate(self.critic(rows, self.actor(rows, deterministic=True)), "min")
+        return self._lower_action_value(rows, self.actor(rows, deterministic=True))
+
+    def _lower_action_value(self, rows: Any, actions: Tensor) -> Tensor:
+        return aggregate(self.critic(rows, actions), "min")
 
 
 def aggregate(values: tuple[Tensor, ...], how: Aggregator) -> Tensor:

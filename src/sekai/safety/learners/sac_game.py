@@ -178,8 +178,11 @@ class SacGame(GameLearner, SacSafety):
         _descend(self.disturbance, loss)
         return loss
 
-    def _lower_value(self, rows: Any) -> Tensor:
-        return self._worst(self.critic, rows, self.actor(rows, deterministic=True), "min")
+    def _scaled(self, actions: Tensor) -> Tensor:
+        return self._control_box.scaled(actions)
+
+    def _lower_action_value(self, rows: Any, actions: Tensor) -> Tensor:
+        return self._worst(self.critic, rows, actions, "min")
 
     def _excluded_save_params(self) -> list[str]:
         return [*super()._excluded_save_params(), "temperature"]
