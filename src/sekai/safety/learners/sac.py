@@ -136,16 +136,14 @@ class SacSafety(OffPolicySafety, SAC):  # type: ignore[misc]  # SB3 is an extra,
         return self._on_rows(observations, self._lower_value)
 
     def predict_action_value(self, observations: Any, actions: Any) -> np.ndarray[Any, Any]:
-        """Q of observations `(N, ...)` and actions `(N, A)` in units of the environment, `(N,)`: the least of the critics.
+        """Q of observations `(N, ...)` and actions `(N, A)` in units of the environment, `(N,)`.
 
-        It is a value of the state after the action, with the margin of that state.
+        It is the least of the critics, and a value of the state after the action, with the margin of that state.
         """
         with torch.no_grad():
             chosen = self._scaled(torch.as_tensor(np.asarray(actions), device=self.device))
-            values: np.ndarray[Any, Any] = (
-                self._lower_action_value(self._tensors(observations), chosen)[:, 0].cpu().numpy()
-            )
-        return values
+            values: np.ndarray[Any, Any] = self._lower_action_value(self._tensors(observations), chosen).cpu().numpy()
+        return values[:, 0]
 
     def _scaled(self, actions: Tensor) -> Tensor:
         """Actions as the policy chooses them, within [-1, 1]."""
