@@ -1,4 +1,4 @@
-"""What learners of two players learn, against exact sets of games: `python benchmarks/games.py`.
+"""What learners of two players learn, against exact sets of games: `python benchmarks/safety.py --games`.
 
 Each line trains one learner, in this process on one thread, and measures three things of it.
 
@@ -13,9 +13,8 @@ Each line trains one learner, in this process on one thread, and measures three 
 
 from __future__ import annotations
 
-import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -114,16 +113,12 @@ def env_of(system: System, seed: int) -> SafetyTensorEnv:
     return SafetyTensorEnv(SLOTS, system, disturbance="player", seed=seed)
 
 
-def main() -> None:
+def table(only: Sequence[str] | None, seeds: Sequence[int]) -> None:
     """Print the table as it comes."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", action="append", choices=[line.name for line in LINES])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
-    given = parser.parse_args()
     torch.set_num_threads(1)
     print("line                    seed    IoU false-safe  missed    own  fresh  exact  keeps      s")
     for line in LINES:
-        for seed in given.seeds if not given.only or line.name in given.only else ():
+        for seed in seeds if not only or line.name in only else ():
             found = run(line, seed)
             met = found["iou"] >= IOU and found["false_safe"] <= FALSE_SAFE and found["fresh"] >= SURVIVES
             print(
@@ -132,7 +127,3 @@ def main() -> None:
                 f"{found['seconds']:6.0f}  {'met' if met else 'NOT MET'}",
                 flush=True,
             )
-
-
-if __name__ == "__main__":
-    main()

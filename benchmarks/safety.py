@@ -2,7 +2,8 @@
 
 Each line trains one learner on one task, in this process on one thread, and measures its certificate as
 `sekai.safety.certificates` does: on a grid of 121 nodes a side over the initial states and a tenth beyond, against the
-exact value of the sampled-time system, one step later; and by 4,000 rollouts. `--only NAME` runs one line.
+exact value of the sampled-time system, one step later; and by 4,000 rollouts. `--only NAME` runs one line. `--games` are
+the lines of two players, see `games.py` beside this file.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import argparse
 import time
 from typing import Any, NamedTuple
 
+import games
 import torch
 
 from sekai.safety.certificates import CertificateReport, evaluate_certificate
@@ -101,10 +103,14 @@ def run(line: Line, seed: int) -> tuple[CertificateReport, float]:
 def main() -> None:
     """Print the table as it comes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", action="append", choices=[line.name for line in LINES])
+    parser.add_argument("--only", action="append", choices=[line.name for line in (*LINES, *games.LINES)])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
+    parser.add_argument("--games", action="store_true", help="the lines of two players")
     given = parser.parse_args()
     torch.set_num_threads(1)
+    if given.games:
+        games.table(given.only, given.seeds)
+        return
     print("line                       seed    IoU false-safe  missed  keeps P(fail|V>=0)      s")
     for line in LINES:
         if given.only and line.name not in given.only:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ from sekai.safety.systems import BallSet, DoubleIntegrator  # noqa: E402
 from sekai.safety.tensor import SafetyTensorEnv, TensorStep, TensorVecEnv  # noqa: E402
 from sekai.safety.training import RunConfig, load_run, train  # noqa: E402
 from sekai.safety.truth import truth_of  # noqa: E402
+from tests.safety.test_tensor import PER_ROLLOUT, PER_ROLLOUT_REACH_AVOID  # noqa: E402
+from tests.safety.watched import Watched as ReadsFromDevice  # noqa: E402
 
 FORCE = DoubleIntegrator(force_bound=0.5)
 TOUCH = DoubleIntegrator(force_bound=0.5, target="touch")
@@ -352,3 +355,19 @@ def test_a_best_response_breaks_what_random_disturbances_do_not() -> None:
     starts = rng.uniform([-0.4, -0.2], [0.4, 0.2], (400, 2))
     assert fails(brakes, lambda states, controls: rng.uniform(-0.5, 0.5, (400, 1)), starts) < 0.1
     assert fails(brakes, response.opponents(FORCE)["current"], starts) > 0.9
+
+
+@pytest.mark.parametrize("cls", LEARNERS)
+@pytest.mark.parametrize("length", [16, 48])
+def test_a_rollout_reads_what_that_of_one_player_reads_and_no_step_does(cls: Any, length: int) -> None:
+    own = {"n_steps": length} if "PPO" in cls.__name__ else {"train_freq": length}
+    learner = small(cls, SafetyTensorEnv(SIZE, FORCE if cls.mode == "avoid" else TOUCH, disturbance="player"), **own)
+    learner.learn(length * SIZE)
+    _, callback = learner._setup_learn(length * SIZE, reset_num_timesteps=False)
+    with ReadsFromDevice() as found:
+        if "PPO" in cls.__name__:
+            learner.collect_rollouts(learner.env, callback, learner.rollout_buffer, length)
+        else:
+            learner.collect_rollouts(learner.env, callback, learner.train_freq, learner.replay_buffer)
+    allowed = {SafetyPPO2P: PER_ROLLOUT, ReachAvoidPPO2P: PER_ROLLOUT_REACH_AVOID}.get(cls, {})
+    assert found.found == Counter({**allowed, "read: item": 0})  # this one declares how it falls

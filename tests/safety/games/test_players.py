@@ -26,7 +26,7 @@ JOINT = box([-2.0, -0.5, -0.5], [4.0, 0.5, 0.5])
 
 
 def test_the_first_numbers_are_the_control_and_the_others_the_disturbance() -> None:
-    players = Players.of(JOINT, 1)
+    players = Players(JOINT, 1)
     assert (players.control.low.tolist(), players.control.high.tolist()) == ([-2.0], [4.0])
     assert players.bounded == BoxSet((-0.5, -0.5), (0.5, 0.5))
     # 0 + 0.5 * (1, -0.4) within the box
@@ -34,15 +34,15 @@ def test_the_first_numbers_are_the_control_and_the_others_the_disturbance() -> N
 
 
 def test_what_is_chosen_of_a_ball_is_projected_into_it() -> None:
-    players = Players.of(JOINT, 1, BallSet(0.5, 2))
+    players = Players(JOINT, 1, BallSet(0.5, 2))
     # (0.5, 0.5) is sqrt(0.5) long: at 0.5 it is (0.5 / sqrt(2), 0.5 / sqrt(2))
     assert players.disturb(torch.tensor([[1.0, 1.0]])).tolist() == [[pytest.approx(0.5 / math.sqrt(2))] * 2]
     assert players.disturb(torch.tensor([[0.3, 0.0]])).tolist() == [[pytest.approx(0.15), 0.0]]  # inside: as it was
-    drawn = players.disturb(players.random((500,), "cpu"))
+    drawn = players.disturb(players.random(500))
     assert drawn.norm(dim=1).max() <= 0.5 + 1e-6 and drawn.norm(dim=1).max() > 0.45
-    off_centre = Players.of(box([-1.0, 0.2], [1.0, 1.0]), 1)
+    off_centre = Players(box([-1.0, 0.2], [1.0, 1.0]), 1)
     # the nearest to none of [0.2, 1.0] is 0.2, which is the choice -1
-    assert off_centre.nothing((2,), "cpu").tolist() == [[pytest.approx(-1.0)]] * 2
+    assert off_centre.nothing(2).tolist() == [[pytest.approx(-1.0)]] * 2
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_what_is_chosen_of_a_ball_is_projected_into_it() -> None:
 )
 def test_parts_that_do_not_fit_are_refused(dim: int, bounded: object, message: str) -> None:
     with pytest.raises(ValueError) as found:
-        Players.of(JOINT, dim, bounded)  # type: ignore[arg-type]  # on purpose
+        Players(JOINT, dim, bounded)  # type: ignore[arg-type]  # on purpose
     assert message in str(found.value)
 
 

@@ -9,7 +9,6 @@ projected into its set afterwards, so that a ball is a ball.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,67 +23,62 @@ from sekai.safety.systems.sets import Bounded, BoxSet
 CONTROL, DISTURBANCE = "ctrl", "dstb"
 
 
-@dataclass(frozen=True)
 class Players:
     """Two players of one action.
+
+    Args:
+        space: of one slot, `(U + D,)`.
+        ctrl_action_dim: U.
+        bounded: the set of the disturbances; None for the box.
+        device: where actions are.
 
     Attributes:
         control: box of the controls, `U` numbers.
         disturbance: box around the disturbances, `D` numbers.
         bounded: the set of the disturbances.
+        control_box: the controls as the controller chooses them.
+
+    Raises:
+        ValueError: nothing is left for one of the players, or the set has another size or is not within the box.
     """
 
-    control: spaces.Box
-    disturbance: spaces.Box
-    bounded: Bounded
-
-    @classmethod
-    def of(cls, space: spaces.Box, ctrl_action_dim: int, bounded: Bounded | None = None) -> Players:
-        """The players of a joint box.
-
-        Args:
-            space: of one slot, `(U + D,)`.
-            ctrl_action_dim: U.
-            bounded: the set of the disturbances; None for the box.
-
-        Raises:
-            ValueError: nothing is left for one of the players, or the set has another size or is not within the box.
-        """
+    def __init__(
+        self, space: spaces.Box, ctrl_action_dim: int, bounded: Bounded | None = None, *, device: Any = "cpu"
+    ) -> None:
         if space.shape is None or len(space.shape) != 1 or not 0 < ctrl_action_dim < space.shape[0]:
             raise ValueError(
                 f"ctrl_action_dim is {ctrl_action_dim} and the action space {space}; expected one of (U + D,) numbers "
                 "with 0 < ctrl_action_dim = U."
             )
-        parts = [
+        self.control, self.disturbance = (
             spaces.Box(space.low[part], space.high[part], dtype=space.dtype.type)
             for part in (slice(None, ctrl_action_dim), slice(ctrl_action_dim, None))
-        ]
-        control, disturbance = parts
-        if bounded is None:
-            bounded = BoxSet(tuple(disturbance.low.tolist()), tuple(disturbance.high.tolist()))
-        if bounded.size != disturbance.shape[0] or not all(
-            disturbance.contains(np.array(corner, disturbance.dtype)) for corner in (bounded.low, bounded.high)
-        ):
+        )
+        low, high = self.disturbance.low, self.disturbance.high
+        self.bounded = BoxSet(tuple(low.tolist()), tuple(high.tolist())) if bounded is None else bounded
+        corners = [np.array(corner, low.dtype) for corner in (self.bounded.low, self.bounded.high)]
+        if self.bounded.size != len(low) or not all(map(self.disturbance.contains, corners)):
             raise ValueError(
-                f"disturbance_set is {bounded}; expected one within the numbers of the disturbance, {disturbance}."
+                f"disturbance_set is {self.bounded}; expected one within the numbers of the disturbance, "
+                f"{self.disturbance}."
             )
-        return cls(control, disturbance, bounded)
+        self._device = device
+        self.control_box = ActionBox(self.control, device)
+        self._disturbance_box = ActionBox(self.disturbance, device)
 
     def disturb(self, chosen: Tensor) -> Tensor:
         """Disturbances `(..., D)` in units of the environment, in their set, for choices within [-1, 1]."""
-        return self.bounded.project(ActionBox(self.disturbance, chosen.device).unscaled(chosen))
+        return self.bounded.project(self._disturbance_box.unscaled(chosen))
 
-    def chosen(self, disturbances: Tensor) -> Tensor:
-        """What would have been chosen, `(..., D)`, for these disturbances."""
-        return ActionBox(self.disturbance, disturbances.device).scaled(disturbances)
-
-    def random(self, shape: tuple[int, ...], device: Any) -> Tensor:
+    def random(self, *shape: int) -> Tensor:
         """Choices `(*shape, D)` that are spread evenly over the set of the disturbances."""
-        return self.chosen(self.bounded.sample(torch.rand((*shape, self.bounded.size), device=device)))
+        drawn = torch.rand((*shape, self.bounded.size), device=self._device)
+        return self._disturbance_box.scaled(self.bounded.sample(drawn))
 
-    def nothing(self, shape: tuple[int, ...], device: Any) -> Tensor:
+    def nothing(self, *shape: int) -> Tensor:
         """The choice of the disturbance that is nearest to none, `(*shape, D)`."""
-        return self.chosen(self.bounded.project(torch.zeros((*shape, self.bounded.size), device=device)))
+        none = torch.zeros((*shape, self.bounded.size), device=self._device)
+        return self._disturbance_box.scaled(self.bounded.project(none))
 
 
 def ctrl_action_dim_of(env: Any, given: int | None) -> int:

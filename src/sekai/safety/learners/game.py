@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from sekai.safety.action_box import ActionBox, unit_box
+from sekai.safety.action_box import unit_box
 from sekai.safety.arrays import Tensor
 from sekai.safety.chain import declared
 from sekai.safety.games.joint import joined
@@ -108,7 +108,7 @@ class GameLearner(SafetyLearner):
 
     def _players_of_action(self) -> Players:
         assert self.ctrl_action_dim is not None
-        return Players.of(self.action_space, self.ctrl_action_dim, self.disturbance_set)
+        return Players(self.action_space, self.ctrl_action_dim, self.disturbance_set, device=self.device)
 
     def _divided(self) -> list[Match]:
         """Who plays whom in which slots."""
@@ -151,23 +151,19 @@ class GameLearner(SafetyLearner):
     def _with_other_disturbances(self, met: Tensor, chosen: Tensor) -> Tensor:
         """Choices `(N, D)` of all slots: those of other disturbances where they play."""
         for match in self.matches:
-            shape = (match.slots.stop - match.slots.start,)
+            width = match.slots.stop - match.slots.start
             if isinstance(match.disturbance, int):
                 network = self.league.disturbances[match.disturbance]
                 chosen[match.slots] = self._mode_of(network, met[match.slots])
             elif match.disturbance == ZERO:
-                chosen[match.slots] = self._players.nothing(shape, self.device)
+                chosen[match.slots] = self._players.nothing(width)
             elif match.disturbance == RANDOM:
-                chosen[match.slots] = self._players.random(shape, self.device)
+                chosen[match.slots] = self._players.random(width)
         return chosen
 
     def _given(self, controls: Tensor, chosen: Tensor) -> Tensor:
         """What the environment is given, `(N, U + D)`."""
-        return torch.cat([self._control_box.unscaled(controls), self._players.disturb(chosen)], 1)
-
-    @property
-    def _control_box(self) -> ActionBox:
-        return ActionBox(self._players.control, self.device)
+        return torch.cat([self._players.control_box.unscaled(controls), self._players.disturb(chosen)], 1)
 
     # ---- scores --------------------------------------------------------------------------------
 
@@ -212,7 +208,7 @@ class GameLearner(SafetyLearner):
     ) -> tuple[Any, Any]:
         """Controls `(..., U)` in units of the environment, without a disturbance."""
         chosen, state = self.policy.predict(observation, state, episode_start, deterministic)
-        return self._control_box.unscaled(torch.as_tensor(chosen, device=self.device)).cpu().numpy(), state
+        return self._players.control_box.unscaled(torch.as_tensor(chosen, device=self.device)).cpu().numpy(), state
 
     def predict_disturbance(self, observations: Any, controls: Any, *, past: int | None = None) -> Any:
         """Disturbances `(N, D)` in units of the environment that answer these, without noise.
@@ -225,7 +221,7 @@ class GameLearner(SafetyLearner):
         network = self._networks()[1] if past is None else self.league.disturbances[past]
         with torch.no_grad():
             rows = torch.as_tensor(np.asarray(observations, np.float32), device=self.device)
-            seen = self._control_box.scaled(torch.as_tensor(np.asarray(controls), device=self.device))
+            seen = self._players.control_box.scaled(torch.as_tensor(np.asarray(controls), device=self.device))
             chosen = self._mode_of(network, self._met(rows, seen))
             return self._players.disturb(chosen).cpu().numpy().astype(np.float64)
 

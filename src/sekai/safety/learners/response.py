@@ -33,7 +33,7 @@ class _Response(PpoGame):
     def _with_earlier_controllers(self, observations: Any, controls: Tensor) -> Tensor:
         assert self._controller is not None
         given = np.asarray(self._controller(observations.cpu().numpy()))
-        return self._control_box.scaled(torch.as_tensor(given, device=self.device))
+        return self._players.control_box.scaled(torch.as_tensor(given, device=self.device))
 
 
 class AvoidResponse(_Response):

@@ -179,7 +179,7 @@ class SacGame(GameLearner, SacSafety):
         return loss
 
     def _scaled(self, actions: Tensor) -> Tensor:
-        return self._control_box.scaled(actions)
+        return self._players.control_box.scaled(actions)
 
     def _lower_action_value(self, rows: Any, actions: Tensor) -> Tensor:
         return self._worst(self.critic, rows, actions, "min")
