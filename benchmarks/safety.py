@@ -2,8 +2,8 @@
 
 Each line trains one learner on one task, in this process on one thread, and measures its certificate as
 `sekai.safety.certificates` does: on a grid of 121 nodes a side over the initial states and a tenth beyond, against the
-exact value of the sampled-time system, one step later; and by 4,000 rollouts. `--only NAME` runs one line. `--games` are
-the lines of two players, see `games.py` beside this file.
+exact value of the sampled-time system, one step later; and by 4,000 rollouts. `--only NAME` runs one line; `--games`
+runs the lines of two players, see `games.py` beside this file.
 """
 
 from __future__ import annotations

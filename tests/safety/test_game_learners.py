@@ -93,6 +93,15 @@ def test_the_controller_is_what_predicts(cls: Any) -> None:
 
 
 @pytest.mark.parametrize("cls", [SafetyPPO2P, SafetySAC2P])
+def test_controls_are_in_the_units_of_the_environment(cls: Any) -> None:
+    strong = DoubleIntegrator(acceleration=4.0, force_bound=0.5)
+    learner = small(cls, SafetyTensorEnv(SIZE, strong, disturbance="player"))
+    rows = np.random.default_rng(0).normal(size=(50, 2)).astype(np.float32)
+    chosen = learner._mode_of(learner._networks()[0], torch.as_tensor(rows)).detach().numpy()
+    np.testing.assert_allclose(learner.predict(rows, deterministic=True)[0], 4.0 * chosen, atol=1e-5)
+
+
+@pytest.mark.parametrize("cls", [SafetyPPO2P, SafetySAC2P])
 @pytest.mark.parametrize("sees", [True, False])
 def test_the_disturbance_sees_the_control_or_does_not(cls: Any, sees: bool) -> None:
     learner = game(cls, disturbance_sees_control=sees)

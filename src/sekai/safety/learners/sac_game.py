@@ -18,6 +18,7 @@ from stable_baselines3.sac.policies import Actor, SACPolicy
 from torch import nn
 from torch.nn import functional
 
+from sekai.safety.action_box import unit_box
 from sekai.safety.arrays import Tensor
 from sekai.safety.learners.game import GameLearner
 from sekai.safety.learners.sac import Aggregator, SacSafety, aggregate, require_finite
@@ -29,7 +30,7 @@ class GameSacPolicy(SACPolicy):  # type: ignore[misc]  # SB3 is an extra, and re
 
     Args:
         observation_space, action_space, lr_schedule: as for `SACPolicy`; actions are those of both.
-        control: box of the controls.
+        control: what the controller chooses from.
         rest: as for `SACPolicy`.
     """
 
@@ -83,7 +84,7 @@ class SacGame(GameLearner, SacSafety):
 
     def _setup_model(self) -> None:
         given = self.policy_kwargs
-        self.policy_kwargs = {**given, "control": self._players_of_action().control}
+        self.policy_kwargs = {**given, "control": unit_box(self._players_of_action().control)}
         try:
             super()._setup_model()
         finally:
