@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,8 +18,9 @@ QUICK = ("--compare", "--num-envs", "4", "--workers", "2", "--steps", "3", "--ro
 
 
 @pytest.fixture(autouse=True)
-def short_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_warm_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(compare, "WARM_UP", 0.0)
+    monkeypatch.chdir(tmp_path)  # where the picture goes
 
 
 @pytest.mark.parametrize(
@@ -41,6 +43,7 @@ def test_the_backends_that_fit_run_and_each_is_a_line(
     assert [workers for _, mode, workers, *_ in found if mode == "proc"] == ["2"]
     assert found[0][-1] == "1.00" and all(int(rate) > 0 for *_, rate, _ in found)
     assert re.match(rf"{id} Take vectorization_mode='\w+'", advice)
+    assert Path("bench.png").read_bytes()[1:4] == b"PNG"
 
 
 def test_on_a_terminal_it_is_a_table_with_a_progress_bar() -> None:
@@ -109,3 +112,18 @@ def test_the_recommendation_says_what_to_write_and_what_is_slower(ratios: dict[s
     said = recommendation(results(**ratios))
     assert all(text in said for text in texts)
     assert ("slower" in said) == (min(ratios.values()) < 1.0)
+
+
+def test_the_picture_goes_where_it_is_asked_for_or_nowhere(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(("bench", "CartPole-v1", *QUICK, "--output", "bars.svg")) == 0
+    text = Path("bars.svg").read_text()
+    assert "<svg" in text and not Path("bench.png").exists()
+    assert main(("bench", "CartPole-v1", *QUICK, "--output", "bars.txt")) != 0
+    assert "--output bars.txt ends in '.txt'" in capsys.readouterr().err
+    assert main(("bench", "CartPole-v1", "--output", "bars.png")) != 0
+    assert "--output bars.png is for --compare" in capsys.readouterr().err
+    monkeypatch.setattr(compare, "find_spec", lambda name: None)
+    assert main(("bench", "CartPole-v1", *QUICK)) == 0
+    assert [path.name for path in Path().iterdir()] == ["bars.svg"]

@@ -131,6 +131,10 @@ def _bench(
         bool, typer.Option("--compare", help="Measure all backends that fit, side by side, and recommend one.")
     ] = False,
     rounds: Annotated[int, typer.Option(min=1, help="With --compare: turns of each backend.")] = 5,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="With --compare: where the picture goes; bench.png where matplotlib is installed."),
+    ] = None,
 ) -> None:
     """Measure throughput with random actions, in env steps per second."""
     if compare:
@@ -138,8 +142,10 @@ def _bench(
 
         if mode is not Mode.auto:
             raise BadValue(f"--compare measures every backend that fits: leave out --mode {mode.value}.")
-        run_all(id, num_envs=num_envs, workers=workers, steps=steps, rounds=rounds, seed=seed)
+        run_all(id, num_envs=num_envs, workers=workers, steps=steps, rounds=rounds, seed=seed, output=output)
         return
+    if output is not None:
+        raise BadValue(f"--output {output} is for --compare: one backend alone makes no picture.")
     from sekai.cli.bench import bench
 
     print(bench(id, num_envs=num_envs, mode=mode.value, workers=workers, steps=steps or 1000, seed=seed))

@@ -11,10 +11,14 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from sekai.cli.bars import draw_ratios
 from sekai.cli.bench import random_actions
 from sekai.cli.output import Advance, on_terminal, progress, show_table
+from sekai.cli.picture import require_writable
 from sekai.core.env import Env
 from sekai.registry import EnvSpec, make, make_vec, spec
 from sekai.vector import VecEnv
@@ -126,8 +130,17 @@ class Side:
         return time.perf_counter() - started
 
 
-def compare(id: str, *, num_envs: int, workers: int | None, steps: int | None, rounds: int, seed: int) -> None:
-    """Measure the backends that fit; print a table and a recommendation.
+def compare(
+    id: str,
+    *,
+    num_envs: int,
+    workers: int | None,
+    steps: int | None,
+    rounds: int,
+    seed: int,
+    output: Path | None = None,
+) -> None:
+    """Measure the backends that fit; print a table and a recommendation, and draw them.
 
     Args:
         id: of the environment.
@@ -136,8 +149,13 @@ def compare(id: str, *, num_envs: int, workers: int | None, steps: int | None, r
         steps: vector steps of a backend in a round; None: as many as take a fifth of a second.
         rounds: how often each backend has its turn.
         seed: of the environments and the actions.
+        output: where the picture goes; None: `bench.png`, or no picture where matplotlib is not installed.
     """
     entry = spec(id)
+    if output is None and find_spec("matplotlib") is not None:
+        output = Path("bench.png")
+    if output is not None:
+        require_writable(output)
     fitting = [candidate for candidate in CANDIDATES if candidate.fits(entry)]
     with ExitStack() as stack:
         title = f"{entry.id} ({num_envs} sub-envs)"
@@ -152,6 +170,10 @@ def compare(id: str, *, num_envs: int, workers: int | None, steps: int | None, r
         _measure(sides, steps, rounds, advance)
     results = [_result(side, sides[0]) for side in sides]
     _show(entry.id, num_envs, rounds, results)
+    if output is not None:
+        bars = {result.name: (result.ratio, f"{result.rate:,.0f} env steps/s") for result in results}
+        title = f"{entry.id}, {num_envs} sub-environments"
+        draw_ratios(bars, output, title, f"throughput over that of sync, median of {rounds} rounds")
 
 
 def _measure(sides: Sequence[Side], steps: int | None, rounds: int, advance: Advance) -> None:
