@@ -51,7 +51,7 @@ bench: $(VENV)/.installed-demo
 	@$(BIN)/sekai bench Trading-v0 --num-envs 16384 --mode native --steps 200
 
 clean:
-	rm -rf $(VENV) build dist demo.png demo-safety .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist demo.png bench.png demo-safety .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # What each command needs. A stamp is older than pyproject.toml or constraints.txt when it is out of date.
 $(VENV)/.installed-demo: EXTRAS := data,viz,safety
