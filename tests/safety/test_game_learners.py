@@ -308,6 +308,14 @@ def test_a_game_that_goes_on_equals_one_that_was_never_interrupted(algorithm: st
     np.testing.assert_array_equal(*answers)
 
 
+class TwoParts(Endings):
+    """Observes a dict."""
+
+    def __init__(self, num_envs: int) -> None:
+        super().__init__([0.1] * num_envs, [0.0] * num_envs)
+        self.observation_space = spaces.Dict({"x": self.observation_space})
+
+
 def test_what_has_no_meaning_is_refused() -> None:
     env = SafetyTensorEnv(SIZE, FORCE, disturbance="player")
     with pytest.raises(ValueError, match="SafetyPPO has one player, and the environment declares ctrl_action_dim = 1"):
@@ -318,6 +326,10 @@ def test_what_has_no_meaning_is_refused() -> None:
         SafetyPPO2P("MlpPolicy", SafetyTensorEnv(3, FORCE, disturbance="player"))
     with pytest.raises(ValueError, match=r"league_share is 1\.0; expected a share of the slots"):
         SafetyPPO2P("MlpPolicy", env, league_share=1.0)
+    with pytest.raises(ValueError, match=r"target_kl is 0\.1, and PPO of two players updates without it: leave it out"):
+        SafetyPPO2P("MlpPolicy", env, target_kl=0.1)
+    with pytest.raises(TypeError, match="takes observations of one axis"):
+        SafetyPPO2P("MultiInputPolicy", TwoParts(SIZE))
     with pytest.raises(TypeError, match="controller is 3; expected a learner, or a function of observations"):
         best_response(3, env, mode="avoid", steps=1)
     with pytest.raises(ValueError, match="No learner of"):

@@ -50,9 +50,19 @@ class Heads(nn.Linear):  # type: ignore[misc]  # torch is an extra, and read as 
 
 
 class PpoGame(GameLearner, PpoSafety):
-    """PPO of two players and either mode; arguments as for `GameLearner` and SB3's PPO."""
+    """PPO of two players and either mode; arguments as for `GameLearner` and SB3's PPO.
+
+    Raises:
+        ValueError: `target_kl` or `clip_range_vf`, which the updates of two players do not have.
+    """
 
     policy: Any
+
+    def __init__(self, policy: Any, env: Any, **rest: Any) -> None:
+        for name in ("target_kl", "clip_range_vf"):
+            if rest.get(name) is not None:
+                raise ValueError(f"{name} is {rest[name]}, and PPO of two players updates without it: leave it out.")
+        super().__init__(policy, env, **rest)
 
     def _chosen_from(self) -> Any:
         return unit_box(self._players.control)
