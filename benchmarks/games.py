@@ -27,17 +27,18 @@ from sekai.safety.systems import DoubleIntegrator, System
 from sekai.safety.tensor import SafetyTensorEnv
 from sekai.safety.truth import truth_of
 
-SLOTS, STARTS, STEPS = 64, 4000, 200
+STARTS, STEPS = 4000, 200
 IOU, FALSE_SAFE, SURVIVES = 0.85, 0.01, 0.98
 
 
 class Line(NamedTuple):
-    """One line of the table: a system, an algorithm, environment steps and options of the learner."""
+    """One line of the table: a system, an algorithm, environment steps, slots and options of the learner."""
 
     name: str
     system: System
     algorithm: str
     steps: int
+    slots: int
     options: dict[str, Any]
 
 
@@ -46,11 +47,14 @@ SYSTEMS = {
     "force-0.5": DoubleIntegrator(force_bound=0.5),
     "drift-0.5": DoubleIntegrator(drift_bound=0.5),
 }
-SMALL = {"net_arch": [64, 64]}
-LEARNERS: dict[str, tuple[str, int, dict[str, Any]]] = {
-    "ppo-defaults": ("ppo", 800_000, {}),
-    "ppo": ("ppo", 800_000, {"failure_value": -0.7}),
-    "sac": ("sac", 150_000, {"policy_kwargs": SMALL}),
+#: a drift takes long to bring about what it can: a longer horizon than that of the defaults, which goes on at timeouts
+LONG = {"gamma": 0.995, "bootstrap_on_timeout": True, "failure_value": -0.7}
+SMALL = {"policy_kwargs": {"net_arch": [64, 64]}}
+LEARNERS: dict[str, tuple[str, int, int, dict[str, Any]]] = {
+    "ppo-defaults": ("ppo", 800_000, 64, {}),
+    "ppo": ("ppo", 800_000, 256, {"n_steps": 50, "n_epochs": 10, "batch_size": 640, **LONG}),
+    "sac-defaults": ("sac", 150_000, 64, SMALL),
+    "sac": ("sac", 300_000, 64, {**SMALL, **LONG}),
 }
 LINES = [
     Line(f"{system}-{learner}", made, *what) for system, made in SYSTEMS.items() for learner, what in LEARNERS.items()
@@ -84,7 +88,7 @@ def run(line: Line, seed: int) -> dict[str, float]:
     options = {key: dict(value) if isinstance(value, dict) else value for key, value in line.options.items()}
     system, truth = line.system, truth_of(line.system)
     cls: Any = resolve_learner("avoid", line.algorithm, players=2)
-    learner = cls("MlpPolicy", env_of(system, seed), seed=seed, device="cpu", **options)
+    learner = cls("MlpPolicy", env_of(line, seed), seed=seed, device="cpu", **options)
     began = time.perf_counter()
     learner.learn(line.steps)
     seconds = time.perf_counter() - began
@@ -94,7 +98,7 @@ def run(line: Line, seed: int) -> dict[str, float]:
     learned = learner.predict_value(grid.states.astype(np.float32)) >= 0
     sets = compare_sets(learned & alive, (truth(grid.states) >= 0) & alive, weights=grid.cells)
 
-    response = best_response(learner, env_of(system, seed + 100), mode="avoid", steps=line.steps, seed=seed + 100)
+    response = best_response(learner, env_of(line, seed + 100), mode="avoid", steps=line.steps, seed=seed + 100)
     starts = system.start(np.random.default_rng(seed).random((STARTS, system.state_size)))
     certified = learner.predict_value(starts.astype(np.float32)) >= 0
     answers = {
@@ -108,9 +112,9 @@ def run(line: Line, seed: int) -> dict[str, float]:
     return {**sets._asdict(), **found, "keeps": keeps, "seconds": seconds}
 
 
-def env_of(system: System, seed: int) -> SafetyTensorEnv:
+def env_of(line: Line, seed: int) -> SafetyTensorEnv:
     """The environment of two players."""
-    return SafetyTensorEnv(SLOTS, system, disturbance="player", seed=seed)
+    return SafetyTensorEnv(line.slots, line.system, disturbance="player", seed=seed)
 
 
 def table(only: Sequence[str] | None, seeds: Sequence[int]) -> None:
