@@ -27,6 +27,8 @@ SAFETY: dict[str, dict[str, Any]] = {
     "safety/DubinsLowTurn-v0": {"system": "DubinsLowTurn"},
     "safety/PointMass-v0": {"system": "PointMass"},
     "safety/DrawdownFloor-v0": {"system": "DrawdownFloor", "disturbance": "worst"},
+    "safety/DrawdownFloorFixed-v0": {"system": "DrawdownFloor", "trailing": False, "disturbance": "worst"},
+    "safety/DrawdownPortfolio-v0": {"system": "DrawdownPortfolio", "disturbance": "worst"},
     "safety/BudgetExecution-v0": {"system": "BudgetExecution"},
 }
 
