@@ -1,7 +1,8 @@
-"""A floor under `Portfolio-v0`: no breach within the declared falls, nothing changed that is safe, and what is refused."""
+"""A floor under `Portfolio-v0`: no breach within the declared falls, safe actions left alone, and what is refused."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,13 @@ COSTS = (0.001, 0.002, 0.005)
 ROUNDING = 1e-12
 
 
-def market(returns: Any, num_envs: int | None = None, **options: Any) -> Any:
+def market(returns: Any, num_envs: int | None = None, autoreset: str = "same_step", **options: Any) -> Any:
     """`Portfolio-v0` on a history of these returns, `(T, 3)`, from the first row on."""
     prices = 100 * np.cumprod(np.concatenate([np.ones((2, 3)), 1 + returns]), axis=0)
     given = {"prices": prices, "lookback": 1, "episode_length": len(returns), "transaction_cost": COSTS, **options}
-    return (
-        sekai.make("Portfolio-v0", **given) if num_envs is None else sekai.make_vec("Portfolio-v0", num_envs, **given)
-    )
+    if num_envs is None:
+        return sekai.make("Portfolio-v0", **given)
+    return sekai.make_vec("Portfolio-v0", num_envs, vector_kwargs={"autoreset": autoreset}, **given)
 
 
 def only_falls(steps: int) -> Any:
@@ -65,7 +66,7 @@ def wild(seed: int) -> Any:
 
 
 @pytest.mark.parametrize("trailing", [True, False], ids=["trailing", "fixed"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), drawdown=st.floats(0.01, 0.6), drift=st.floats(-1.0, 1.0))
 def test_no_fall_within_the_bounds_takes_equity_below_the_floor(
     trailing: bool, seed: int, drawdown: float, drift: float
@@ -79,8 +80,8 @@ def test_no_fall_within_the_bounds_takes_equity_below_the_floor(
 
 
 @pytest.mark.parametrize("trailing", [True, False], ids=["trailing", "fixed"])
-def test_an_adversary_that_knows_the_weights_finds_no_breach(trailing: bool) -> None:
-    # rises in what is not held lift nothing, so: rise while it is cheap, to a peak, and then only fall
+def test_falls_that_go_on_after_a_peak_take_all_that_they_may_and_no_more(trailing: bool) -> None:
+    # the worst for a trailing floor: a peak first, which lifts it
     shocks = np.concatenate([np.tile(BOUNDS, (30, 1)), only_falls(200)])
     env = floor_portfolios(market(shocks, 16), falls=BOUNDS, drawdown=0.15, trailing=trailing)
     equity, left, changed = lowest_margins(
@@ -233,8 +234,6 @@ def test_rates_that_are_set_later_count() -> None:
     ],
 )
 def test_what_has_no_guarantee_is_refused(options: Any, arguments: Any, message: str) -> None:
-    import re
-
     chosen = {"falls": 0.1, "drawdown": 0.2, **arguments}
     with pytest.raises(ValueError, match=re.escape(message)):
         floor_portfolios(market(only_falls(3), 2, **options), **chosen)
@@ -243,7 +242,7 @@ def test_what_has_no_guarantee_is_refused(options: Any, arguments: Any, message:
 
 
 def test_other_environments_are_refused() -> None:
-    with pytest.raises(TypeError, match="expected native Portfolio-v0. Elsewhere wrap each copy"):
+    with pytest.raises(TypeError, match=r"expected native Portfolio-v0\. Elsewhere wrap each copy"):
         floor_portfolios(sekai.make_vec("Trading-v0", 2), falls=0.1, drawdown=0.2)
     with pytest.raises(TypeError, match=r"expected Portfolio-v0\."):
         FloorPortfolio(sekai.make("Trading-v0"), falls=0.1, drawdown=0.2)
