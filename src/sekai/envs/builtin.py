@@ -30,6 +30,7 @@ SAFETY: dict[str, dict[str, Any]] = {
     "safety/DrawdownFloorFixed-v0": {"system": "DrawdownFloor", "trailing": False, "disturbance": "worst"},
     "safety/DrawdownPortfolio-v0": {"system": "DrawdownPortfolio", "disturbance": "worst"},
     "safety/BudgetExecution-v0": {"system": "BudgetExecution"},
+    "safety/BudgetExecutionShock-v0": {"system": "BudgetExecution", "price_shock": 0.05, "disturbance": "worst"},
 }
 
 #: id -> arguments of `register`

@@ -64,4 +64,10 @@ BUILTIN = (
     _own("safety/DrawdownFloorFixed-v0", "Keep equity above a share of its start.", supports_adversary=True),
     _own("safety/DrawdownPortfolio-v0", "Keep several assets above a share of their peak.", supports_adversary=True),
     _own("safety/BudgetExecution-v0", "Fill an order before the deadline within a budget.", reach=True),
+    _own(
+        "safety/BudgetExecutionShock-v0",
+        "The order with a budget, against bounded moves of the price.",
+        reach=True,
+        supports_adversary=True,
+    ),
 )
