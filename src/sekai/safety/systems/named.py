@@ -10,7 +10,7 @@ from sekai.safety.systems.double_integrator import DoubleIntegrator
 from sekai.safety.systems.dubins import DubinsCar
 from sekai.safety.systems.pendulum import LinearPendulum
 from sekai.safety.systems.point_mass import PointMass
-from sekai.safety.tasks.finance import BudgetExecution, DrawdownFloor, DrawdownPortfolio
+from sekai.safety.tasks.finance import BudgetExecution, DrawdownFloor, DrawdownPortfolio, InventoryLimit
 
 SYSTEMS: dict[str, Callable[..., System]] = {
     "DoubleIntegrator": DoubleIntegrator,
@@ -21,6 +21,7 @@ SYSTEMS: dict[str, Callable[..., System]] = {
     "PointMassShow": PointMass.show,
     "DrawdownFloor": DrawdownFloor,
     "DrawdownPortfolio": DrawdownPortfolio,
+    "InventoryLimit": InventoryLimit,
     "BudgetExecution": BudgetExecution,
 }
 

@@ -37,6 +37,7 @@ from typing import Any, ClassVar
 from sekai.safety.arrays import namespace
 from sekai.safety.systems.base import System, as_state
 from sekai.safety.systems.sets import BoxSet
+from sekai.safety.tasks.finance.search import largest_that_holds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,16 +181,9 @@ def exposure_bound(system: DrawdownFloor, equity: Any) -> Any:
     Returns:
         `(...)`, in [0, max_exposure]; 0 below the floor, where none is safe.
     """
-    xp = namespace(equity)
 
     def holds(exposure: Any) -> Any:
         loss = 1.0 - system.shock * exposure
         return equity * loss * unwound(system, exposure) >= system.floor
 
-    low, high = xp.zeros_like(equity), xp.full_like(equity, system.max_exposure)
-    top = holds(high)
-    for _ in range(50):  # halves it down to the digits of a float
-        middle = 0.5 * (low + high)
-        safe = holds(middle)
-        low, high = xp.where(safe, middle, low), xp.where(safe, high, middle)
-    return xp.where(top, xp.full_like(equity, system.max_exposure), low)
+    return largest_that_holds(holds, namespace(equity).full_like(equity, system.max_exposure))

@@ -22,6 +22,7 @@ from __future__ import annotations
 from typing import Any
 
 from sekai.safety.arrays import namespace
+from sekai.safety.systems.base import smallest
 
 
 def remaining(held: Any, wanted: Any, rates: Any) -> Any:
@@ -38,8 +39,9 @@ def remaining(held: Any, wanted: Any, rates: Any) -> Any:
     xp = namespace(held, wanted)
     left = xp.ones_like((held * wanted).sum(-1))
     for _ in range(held.shape[-1] + 1):
-        signed = rates * xp.where(left[..., None] * wanted > held, 1.0, -1.0)
-        left = xp.minimum(left, (1.0 + (signed * held).sum(-1)) / (1.0 + (signed * wanted).sum(-1)))
+        side = xp.where(left[..., None] * wanted > held, 1.0, -1.0)
+        lower = (1.0 + (rates * (side * held)).sum(-1)) / (1.0 + (rates * (side * wanted)).sum(-1))
+        left = smallest(left, lower)
     return left
 
 
