@@ -21,6 +21,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from sekai.safety.arrays import namespace
 from sekai.safety.systems.base import smallest
 
@@ -41,6 +43,8 @@ def remaining(held: Any, wanted: Any, rates: Any) -> Any:
     for _ in range(held.shape[-1] + 1):
         side = xp.where(left[..., None] * wanted > held, 1.0, -1.0)
         lower = (1.0 + (rates * (side * held)).sum(-1)) / (1.0 + (rates * (side * wanted)).sum(-1))
+        if xp is np and not (lower < left).any():
+            break  # of tensors it would wait for the device to know
         left = smallest(left, lower)
     return left
 
