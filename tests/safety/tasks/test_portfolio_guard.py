@@ -11,7 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sekai
-from sekai.safety.tasks.finance import FloorPortfolio, FloorRows, SoldAtWorst, floor_portfolios, portfolio_shield
+from sekai.safety.tasks.finance import (
+    FloorPortfolio,
+    FloorRows,
+    SoldAtWorst,
+    TowardsCash,
+    floor_portfolios,
+    portfolio_shield,
+)
 from sekai.safety.tasks.finance.liquidation import sold
 
 BOUNDS = np.array([0.02, 0.05, 0.1])
@@ -105,6 +112,7 @@ def test_without_the_filter_or_without_costs_in_it_the_floor_breaks() -> None:
     for monitor, holds in ((SoldAtWorst, True), (Careless, False)):
         env = floor_portfolios(market(only_falls(100), 1), falls=BOUNDS, **options)
         env.shield.monitor = monitor(env.unwrapped.template, BOUNDS, 0.1)
+        env.shield.intervention = TowardsCash(env.shield.monitor)
         equity, _, _ = lowest_margins(env, everything, 100, **options)
         assert (equity >= -ROUNDING) == holds
     free = market(only_falls(3), 1)
@@ -144,7 +152,7 @@ def test_the_executed_weights_by_hand() -> None:
     )
     env.reset(seed=0)
     told = env.step(np.float32([[1.0, 0.0]])).infos[0]
-    assert told["intervened"] and told["executed_action"] == pytest.approx([0.5, 0.5], abs=1e-6)
+    assert told["intervened"] and told["executed_action"] == pytest.approx([0.5, 0.5], abs=3e-6)
     assert told["executed_action"][0] <= 0.5
     # weights are divided by their sum, of 2 here: .5, which is safe, or of .2
     for asked in ([0.4, 0.45], [0.0, 0.0]):
@@ -156,7 +164,29 @@ def test_the_executed_weights_by_hand() -> None:
         drawdown=0.05,
     )
     executed = shield.decide(np.array([[1.0, 0.0]]), np.float32([[1.0, 0.0]]), np.zeros(1, bool)).actions
-    assert executed[0] == pytest.approx([0.05 / 0.1185, 1 - 0.05 / 0.1185], abs=1e-6)
+    assert executed[0] == pytest.approx([0.05 / 0.1185, 1 - 0.05 / 0.1185], abs=3e-6)
+
+
+def test_as_much_is_executed_as_is_safe() -> None:
+    rng = np.random.default_rng(0)
+    env = market(only_falls(3), transaction_cost=0.02).unwrapped
+    shield = portfolio_shield(env, falls=BOUNDS, drawdown=0.1)
+    held = rng.dirichlet(np.ones(4), 2000)[:, :3]
+    # a margin of up to .03 over what selling all leaves
+    rows = np.column_stack([(0.9 + rng.uniform(1e-5, 0.03, 2000)) / sold(held, np.full(3, 0.02)), held])
+    asked = rng.dirichlet(np.ones(4), 2000).astype(np.float32)
+    decided = shield.decide(rows, asked, np.zeros(2000, bool))
+    changed = decided.intervened
+    executed = decided.actions[changed].astype(float)
+    assert changed.sum() > 1500 and (decided.actions[~changed] == asked[~changed]).all()
+    # the mix of what is asked for, but for cash, and at the rim: the root that bisection finds
+    share = executed[:, :3].sum(axis=1) / asked[changed, :3].astype(float).sum(axis=1)
+    assert executed[:, :3] == pytest.approx(share[:, None] * asked[changed, :3], abs=1e-6)
+    margins = shield.monitor.margins(rows[changed], decided.actions[changed])
+    assert (margins >= 1e-9).all() and margins.max() < 1e-6 and 0.0 < share.min() < share.max() <= 1.0
+    # nothing is safe below the floor, and then it is cash
+    sunk = shield.decide(np.array([[0.9, 0.5, 0.0, 0.0]]), asked[:1], np.zeros(1, bool)).actions
+    assert sunk.tolist() == [[0.0, 0.0, 0.0, 1.0]]
 
 
 def test_filtering_twice_is_filtering_once_and_stays_in_the_box() -> None:

@@ -8,7 +8,14 @@ BudgetExecution    an order to be filled before a deadline, within a budget and 
 
 from sekai.safety.tasks.finance.drawdown import DrawdownFloor, exposure_bound, unwound
 from sekai.safety.tasks.finance.execution import BudgetExecution, cheapest_pace, even_pace, least_cost
-from sekai.safety.tasks.finance.guard import FloorPortfolio, FloorRows, SoldAtWorst, floor_portfolios, portfolio_shield
+from sekai.safety.tasks.finance.guard import (
+    FloorPortfolio,
+    FloorRows,
+    SoldAtWorst,
+    TowardsCash,
+    floor_portfolios,
+    portfolio_shield,
+)
 from sekai.safety.tasks.finance.inventory import InventoryLimit, quote_bound, way_out
 from sekai.safety.tasks.finance.portfolio import DrawdownPortfolio, weights_hold
 
@@ -20,6 +27,7 @@ __all__ = [
     "FloorRows",
     "InventoryLimit",
     "SoldAtWorst",
+    "TowardsCash",
     "cheapest_pace",
     "even_pace",
     "exposure_bound",

@@ -21,15 +21,15 @@ from numpy.typing import NDArray
 
 from sekai.core import StepResult, Wrapper
 from sekai.envs.finance.portfolio import PortfolioEnv, PortfolioVecEnv
-from sekai.safety.filters import Blend, FilteredEnv, Monitor, Shield
+from sekai.safety.filters import FilteredEnv, Intervention, Monitor, Question, Shield
 from sekai.safety.filters.env import EXECUTED, INTERVENED
 from sekai.safety.tasks.finance.liquidation import worst_losses, worst_sold
 from sekai.vector import VecEnv
 
 Floats = NDArray[np.float64]
 
-#: of the way from cash to what was asked for: finer than the float32 of an action
-HALVINGS = 24
+#: of the reference, left above the floor: weights still keep it as float32 rounds them, by 6e-8 of themselves
+RESERVE = 2e-7
 
 
 class SoldAtWorst(Monitor):
@@ -75,11 +75,49 @@ class SoldAtWorst(Monitor):
 
     def margins(self, rows: Any, actions: NDArray[Any]) -> Floats:
         """Of actions, which `Portfolio-v0` divides by their sum; all 0 is cash."""
-        given = actions.astype(np.float64)
-        total = given.sum(axis=1, keepdims=True)
-        wanted = given[:, :-1] / np.where(total > 0, total, 1.0)
-        kept: Floats = rows[:, 0] * worst_sold(rows[:, 1:], wanted, self.rates, self.falls) - self.floor
+        kept: Floats = rows[:, 0] * worst_sold(rows[:, 1:], wanted_by(actions), self.rates, self.falls) - self.floor
         return kept
+
+
+class TowardsCash(Intervention):
+    """As much of what was asked for as is safe, the rest in cash.
+
+    Along the way t w from cash to what was asked for, with S = (1 - t k . w) W / F, the condition is that of a concave
+    function of t, S - sum c |t w - S h| - 1 >= 0, see the module `portfolio`. Newton's method from t = 1 comes down to
+    its root, in no more turns than it has pieces.
+
+    Args:
+        monitor: whose condition it is.
+    """
+
+    def __init__(self, monitor: SoldAtWorst) -> None:
+        self.monitor = monitor
+
+    def propose(self, question: Question) -> Floats:
+        """The furthest weights, cash last; cash where none are."""
+        wanted, rates = wanted_by(question.asked), self.monitor.rates
+        ratio = (self.monitor.floor + RESERVE) / question.rows[:, 0]
+        steep = -(worst_losses(rates, self.monitor.falls) * wanted).sum(axis=1) / ratio
+        held, share = question.rows[:, 1:], np.ones(len(wanted))
+        for _ in range(wanted.shape[1] + 2):
+            scale = 1 / ratio + share * steep
+            away = share[:, None] * wanted - scale[:, None] * held
+            short = scale - (rates * abs(away)).sum(axis=1) - 1
+            slope = steep - (rates * np.sign(away) * (wanted - steep[:, None] * held)).sum(axis=1)
+            falls = (short < 0) & (slope < 0)
+            if not falls.any():
+                break
+            share = np.where(falls, share - short / np.where(falls, slope, -1.0), share).clip(0.0, 1.0)
+        risky = share[:, None] * wanted
+        return np.column_stack([risky, 1 - risky.sum(axis=1)])
+
+
+def wanted_by(actions: NDArray[Any]) -> Floats:
+    """The risky weights `(N, n)` that actions of `Portfolio-v0` stand for: over their sum; all 0 is cash."""
+    given = actions.astype(np.float64)
+    total = given.sum(axis=1, keepdims=True)
+    weights: Floats = given[:, :-1] / np.where(total > 0, total, 1.0)
+    return weights
 
 
 class FloorRows:
@@ -119,7 +157,7 @@ def portfolio_shield(market: PortfolioEnv, *, falls: Any, drawdown: float, thres
         return np.tile(cash, (len(rows), 1))
 
     monitor = SoldAtWorst(market, falls, drawdown)
-    return Shield(monitor, all_in_cash, market.action_space, intervention=Blend(HALVINGS), threshold=threshold)
+    return Shield(monitor, all_in_cash, market.action_space, intervention=TowardsCash(monitor), threshold=threshold)
 
 
 def floor_portfolios(vec: VecEnv, *, falls: Any, drawdown: float, trailing: bool = True) -> FilteredEnv:
