@@ -190,11 +190,7 @@ def test_states_are_named_and_as_many_as_assets() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        (
-            {"drawdown": 1.0},
-            "drawdown is 1.0 and ceiling 1.5; expected shares of the reference, the first below 1 and the second above "
-            "it.",
-        ),
+        ({"drawdown": 1.0}, "drawdown is 1.0; expected a share of the peak in (0, 1)."),
         (
             {"shocks": (0.1,)},
             "shocks is (0.1,) and max_weights (0.5, 0.5); expected as many of both, and shocks in (0, 1).",

@@ -35,13 +35,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sekai.safety.arrays import namespace
-from sekai.safety.systems.base import System, as_state
+from sekai.safety.systems.base import as_state
 from sekai.safety.systems.sets import BoxSet
+from sekai.safety.tasks.finance.floored import FlooredEquity
 from sekai.safety.tasks.finance.search import largest_that_holds
 
 
 @dataclass(frozen=True, kw_only=True)
-class DrawdownFloor(System):
+class DrawdownFloor(FlooredEquity):
     """Keep equity above a share of its running peak, or of its start, whatever the shocks, g = W - (1 - D); avoid.
 
     State `(equity, exposure)`: equity over the reference, at most C, and the exposure held, in [0, max_exposure].
@@ -56,46 +57,27 @@ class DrawdownFloor(System):
     count it on their horizons, so that 0.05 s makes a horizon of 5 s one of 100 steps.
 
     Attributes:
-        drawdown: D, the largest fall from the reference that is no failure, in (0, 1).
+        drawdown, trailing, ceiling: D, the reference and C, see `FlooredEquity`.
         shock: c, the largest size of a return in a step; times `max_exposure` below 1.
         max_exposure: the largest exposure.
         max_change: m, by how much the exposure changes in a step at most.
-        trailing: whether the reference is the running peak; else it is equity at the start.
-        ceiling: C of a fixed floor, above 1; a trailing one has no use for it.
     """
 
-    drawdown: float = 0.2
     shock: float = 0.02
     max_exposure: float = 3.0
     max_change: float = 0.25
-    trailing: bool = True
-    ceiling: float = 1.5
 
     state_names: ClassVar[tuple[str, ...]] = ("equity", "exposure")
     observation_size: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_positive("drawdown", "shock", "max_exposure", "max_change")
-        if not self.drawdown < 1:
-            raise ValueError(f"drawdown is {self.drawdown}; expected a share of the peak in (0, 1).")
-        if not (math.isfinite(self.ceiling) and self.ceiling > 1):
-            raise ValueError(f"ceiling is {self.ceiling}; expected a finite number above 1, equity over its start.")
+        self._check_positive("shock", "max_exposure", "max_change")
         if not self.shock * self.max_exposure < 1:
             raise ValueError(
                 f"shock is {self.shock} and max_exposure {self.max_exposure}; expected a product below 1: otherwise a "
                 "single step may take all equity."
             )
-
-    @property
-    def floor(self) -> float:
-        """1 - D, the least equity over its reference that is no failure."""
-        return 1.0 - self.drawdown
-
-    @property
-    def top(self) -> float:
-        """C, the largest equity over its reference: 1, or the ceiling of a fixed floor."""
-        return 1.0 if self.trailing else self.ceiling
 
     @property
     def steps_to_sell(self) -> int:
@@ -128,11 +110,6 @@ class DrawdownFloor(System):
         return (self.top, self.max_exposure)
 
     @property
-    def g_max(self) -> float:
-        """C - F, which is D at the peak."""
-        return self.drawdown + (self.top - 1.0)
-
-    @property
     def failure_horizon_s(self) -> float:
         """The steps in which something is still held while all is sold: no doomed state fails later at the worst."""
         return max(self.steps_to_sell - 1, 1) * self.dt
@@ -144,10 +121,6 @@ class DrawdownFloor(System):
         if disturbance is not None:
             equity = equity * (1.0 + exposure * disturbance[..., 0])
         return as_state(equity.clip(None, self.top), exposure)
-
-    def g(self, state: Any) -> Any:
-        """W - (1 - D)."""
-        return state[..., 0] - self.floor
 
 
 def unwound(system: DrawdownFloor, exposure: Any) -> Any:

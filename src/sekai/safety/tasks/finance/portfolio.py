@@ -31,13 +31,14 @@ from typing import Any
 import numpy as np
 
 from sekai.safety.arrays import namespace
-from sekai.safety.systems.base import System, as_state
+from sekai.safety.systems.base import as_state
 from sekai.safety.systems.sets import BoxSet
+from sekai.safety.tasks.finance.floored import FlooredEquity
 from sekai.safety.tasks.finance.liquidation import remaining, sold, worst_sold
 
 
 @dataclass(frozen=True, kw_only=True)
-class DrawdownPortfolio(System):
+class DrawdownPortfolio(FlooredEquity):
     """Keep the equity of a portfolio above a share of its peak, or of its start, with g = W - (1 - D); avoid.
 
     State `(equity, weight_0, weight_1, ...)`: equity over its reference and the weights held, drifted since they were
@@ -51,30 +52,20 @@ class DrawdownPortfolio(System):
     has no length of its own: `dt` only says how learners count it on their horizons.
 
     Attributes:
-        drawdown: D, the largest fall from the reference that is no failure, in (0, 1).
+        drawdown, trailing, ceiling: D, the reference and C, see `FlooredEquity`.
         shocks: b, the largest size of a return of each asset in a step, in (0, 1).
         max_weights: x, the largest weight of each asset; what all of them may lose at worst is below 1.
         cost: c, of the value traded, the same for all assets; sum c x (1 + b) is at most D.
-        trailing: whether the reference is the running peak; else it is equity at the start.
-        ceiling: C of a fixed floor, above 1; a trailing one has no use for it.
     """
 
     drawdown: float = 0.1
     shocks: tuple[float, ...] = (0.03, 0.06)
     max_weights: tuple[float, ...] = (0.5, 0.5)
     cost: float = 0.01
-    trailing: bool = True
-    ceiling: float = 1.5
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_positive("drawdown", "ceiling")
         self._check_not_negative("cost")
-        if not self.drawdown < 1 < self.ceiling:
-            raise ValueError(
-                f"drawdown is {self.drawdown} and ceiling {self.ceiling}; expected shares of the reference, the first "
-                "below 1 and the second above it."
-            )
         shocks, largest = np.array(self.shocks, float), np.array(self.max_weights, float)
         if shocks.shape != (len(largest),) or not (shocks.size and ((shocks > 0) & (shocks < 1)).all()):
             raise ValueError(
@@ -94,16 +85,6 @@ class DrawdownPortfolio(System):
             )
         object.__setattr__(self, "state_names", ("equity", *(f"weight_{k}" for k in range(len(shocks)))))
         object.__setattr__(self, "observation_size", 1 + len(shocks))
-
-    @property
-    def floor(self) -> float:
-        """F = 1 - D, the least equity over its reference that is no failure."""
-        return 1.0 - self.drawdown
-
-    @property
-    def top(self) -> float:
-        """C, the largest equity over its reference: 1, or the ceiling of a fixed floor."""
-        return 1.0 if self.trailing else self.ceiling
 
     @property
     def control(self) -> BoxSet:
@@ -131,11 +112,6 @@ class DrawdownPortfolio(System):
         return (self.top, *self.control.high)
 
     @property
-    def g_max(self) -> float:
-        """C - F, which is D at the peak."""
-        return self.drawdown + (self.top - 1.0)
-
-    @property
     def failure_horizon_s(self) -> float:
         """A step: what is doomed fails at the latest when all is sold."""
         return self.dt
@@ -148,10 +124,6 @@ class DrawdownPortfolio(System):
         after = (equity * left * growth).clip(None, self.top)
         weights = grown / growth[..., None]
         return as_state(after, *(weights[..., k] for k in range(len(self.shocks))))
-
-    def g(self, state: Any) -> Any:
-        """W - (1 - D)."""
-        return state[..., 0] - self.floor
 
 
 def value(system: DrawdownPortfolio, state: Any) -> Any:
