@@ -154,9 +154,13 @@ def test_the_executed_weights_by_hand() -> None:
     told = env.step(np.float32([[1.0, 0.0]])).infos[0]
     assert told["intervened"] and told["executed_action"] == pytest.approx([0.5, 0.5], abs=3e-6)
     assert told["executed_action"][0] <= 0.5
-    # weights are divided by their sum, of 2 here: .5, which is safe, or of .2
-    for asked in ([0.4, 0.45], [0.0, 0.0]):
-        assert not env.step(np.float32([asked])).infos[0]["intervened"]
+    # weights are divided by their sum: .4 / .85 = .47 is safe, .3 / .4 = .75 is not, and nothing at all is cash
+    for asked, changed in (([0.4, 0.45], False), ([0.3, 0.1], True), ([0.0, 0.0], False)):
+        env.reset(seed=0)
+        told = env.step(np.float32([asked])).infos[0]
+        assert told["intervened"] == changed
+        if changed:
+            assert told["executed_action"] == pytest.approx([0.5, 0.5], abs=3e-6)
     # with a cost of .01: m (1 - (.1 + .01 - .001) w) = .95 with m = 1 / (1 + .01 w), so w = .05 / (.109 + .0095)
     shield = portfolio_shield(
         sekai.make("Portfolio-v0", prices=prices, lookback=1, episode_length=3, transaction_cost=0.01).unwrapped,
