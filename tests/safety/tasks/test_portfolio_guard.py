@@ -280,3 +280,30 @@ def test_other_environments_are_refused() -> None:
         floor_portfolios(sekai.make_vec("Trading-v0", 2), falls=0.1, drawdown=0.2)
     with pytest.raises(TypeError, match=r"expected Portfolio-v0\."):
         FloorPortfolio(sekai.make("Trading-v0"), falls=0.1, drawdown=0.2)
+
+
+def test_a_trader_of_stable_baselines_learns_above_its_floor() -> None:
+    pytest.importorskip("stable_baselines3")
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.callbacks import BaseCallback
+
+    from sekai.compat import to_sb3
+
+    class Lowest(BaseCallback):
+        """Remembers the lowest equity, and how often the filter intervened."""
+
+        equity, changed = 1.0, 0
+
+        def _on_step(self) -> bool:
+            infos = self.locals["infos"]
+            self.equity = min(self.equity, *(info["equity"] for info in infos))
+            self.changed += sum(info["intervened"] for info in infos)
+            return True
+
+    rng, lowest = np.random.default_rng(0), Lowest()
+    falling = np.where(rng.random((60, 3)) < 0.7, -1.0, 1.0) * BOUNDS
+    env = floor_portfolios(market(falling, 4), falls=BOUNDS, drawdown=0.1, trailing=False)
+    PPO("MultiInputPolicy", to_sb3(env), n_steps=128, batch_size=128, n_epochs=1, seed=0, device="cpu").learn(
+        512, callback=lowest
+    )
+    assert 0.9 <= lowest.equity < 0.91 and lowest.changed > 50
