@@ -43,6 +43,23 @@ def test_tasks_with_an_adversary_meet_the_worst_of_it(name: str) -> None:
         assert vec.system.worst_disturbance == pytest.approx(worst)
 
 
+@pytest.mark.parametrize("name", WORST)
+def test_a_player_that_plays_the_worst_is_the_worst(name: str) -> None:
+    played, met = (sekai.make(f"safety/{name}-v0", disturbance=way) for way in ("player", "worst"))
+    system = played.unwrapped.system
+    control = np.full(system.control.size, 0.4, np.float32)
+    options = {"state": system.start(np.full(system.state_size, 0.7))}
+    for env in (played, met):
+        env.reset(options=options)
+    both = np.concatenate([control, system.worst_disturbance]).astype(np.float32)
+    assert played.step(both).reward == pytest.approx(met.step(control).reward, abs=1e-8)
+    gentler = np.concatenate([control, 0.5 * np.array(system.worst_disturbance)])
+    met.reset(options=options)
+    played.reset(options=options)
+    assert played.step(gentler.astype(np.float32)).reward >= met.step(control).reward
+    assert not np.array_equal(played.unwrapped.state, met.unwrapped.state)
+
+
 def test_registered_ids_declare_what_learners_ask_for() -> None:
     floor, order = (sekai.make(f"safety/{name}-v0").unwrapped for name in ("DrawdownFloor", "BudgetExecution"))
     assert (floor.provides_l, floor.dt, floor.g_range) == (False, 0.05, (-np.inf, 0.2))
