@@ -34,7 +34,16 @@ def test_a_run_leaves_its_configuration_log_model_numbers_and_picture(
     assert json.loads((folder / "certificate.json").read_text())["rollouts"] == 500
 
 
-@pytest.mark.parametrize(("task", "mode"), [("DrawdownFloor", "avoid"), ("BudgetExecution", "reach-avoid")])
+@pytest.mark.parametrize(
+    ("task", "mode"),
+    [
+        ("DrawdownFloor", "avoid"),
+        ("DrawdownPortfolio", "avoid"),
+        ("InventoryLimit", "avoid"),
+        ("BudgetExecution", "reach-avoid"),
+        ("BudgetExecutionShock", "reach-avoid"),
+    ],
+)
 def test_tasks_of_finance_are_trained_and_certified(task: str, mode: str, tmp_path: Path) -> None:
     command = [RUN[0], f"safety/{task}-v0", *RUN[2:], "--mode", mode, "--steps", "256", "--out", str(tmp_path / "run")]
     assert main(command) == 0

@@ -27,7 +27,11 @@ SAFETY: dict[str, dict[str, Any]] = {
     "safety/DubinsLowTurn-v0": {"system": "DubinsLowTurn"},
     "safety/PointMass-v0": {"system": "PointMass"},
     "safety/DrawdownFloor-v0": {"system": "DrawdownFloor", "disturbance": "worst"},
+    "safety/DrawdownFloorFixed-v0": {"system": "DrawdownFloor", "trailing": False, "disturbance": "worst"},
+    "safety/DrawdownPortfolio-v0": {"system": "DrawdownPortfolio", "disturbance": "worst"},
+    "safety/InventoryLimit-v0": {"system": "InventoryLimit", "disturbance": "worst"},
     "safety/BudgetExecution-v0": {"system": "BudgetExecution"},
+    "safety/BudgetExecutionShock-v0": {"system": "BudgetExecution", "price_shock": 0.05, "disturbance": "worst"},
 }
 
 #: id -> arguments of `register`

@@ -7,7 +7,16 @@ from functools import partial
 from sekai.safety.oracle import Grid, after_step, sampled_value, solve
 from sekai.safety.oracle.after import Value
 from sekai.safety.systems import DoubleIntegrator, System
-from sekai.safety.tasks.finance import BudgetExecution, DrawdownFloor, drawdown, execution
+from sekai.safety.tasks.finance import (
+    BudgetExecution,
+    DrawdownFloor,
+    DrawdownPortfolio,
+    InventoryLimit,
+    drawdown,
+    execution,
+    inventory,
+    portfolio,
+)
 
 
 def truth_of(system: System, *, cells: int | None = None) -> Value:
@@ -23,6 +32,10 @@ def truth_of(system: System, *, cells: int | None = None) -> Value:
         return after_step(partial(sampled_value, system), system)
     if isinstance(system, DrawdownFloor):
         return after_step(partial(drawdown.value, system), system)
+    if isinstance(system, DrawdownPortfolio):
+        return partial(portfolio.value, system)
+    if isinstance(system, InventoryLimit):
+        return partial(inventory.after_step, system)
     if isinstance(system, BudgetExecution):
         return partial(execution.after_step, system)
     count = cells or {2: 241, 3: 81}[system.state_size]

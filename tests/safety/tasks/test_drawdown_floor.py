@@ -188,11 +188,45 @@ def test_the_truth_of_a_learner_lies_one_step_later() -> None:
     assert truth == pytest.approx(every(states), abs=1e-12)
 
 
+FIXED = DrawdownFloor(trailing=False)
+
+
+def test_a_fixed_floor_knows_no_new_peak() -> None:
+    # .99 (1 + 2.25 * .02) = 1.03455, which a trailing floor would call 1; then the fall is from there, and not from 1
+    up = FIXED.step(np.array([0.99, 2.0]), np.array([3.0]), -FALL)
+    assert up == pytest.approx([1.03455, 2.25]) and FIXED.g(up) == pytest.approx(0.23455)
+    assert SYSTEM.g(SYSTEM.step(np.array([0.99, 2.0]), np.array([3.0]), -FALL)) == pytest.approx(0.2)
+    # 1.49 (1 + 2.25 * .02) = 1.557: what is above the ceiling is paid out
+    assert FIXED.step(np.array([1.49, 2.0]), np.array([3.0]), -FALL).tolist() == [1.5, 2.25]
+    assert (FIXED.g_max, FIXED.reset_high) == (0.7, (1.5, 3.0))
+
+
+def test_value_iteration_finds_the_set_of_a_fixed_floor() -> None:
+    grid = Grid((Axis(0.7, 1.5, 321), Axis(0.0, 3.0, 49)))
+    assert compare_sets(solve(FIXED, grid).safe, exact_set(FIXED, grid.states), weights=grid.cells).iou >= 0.999
+    # at the largest exposure the rim lies above the start: P(3) = .714257, and .8 / .714257 = 1.12005
+    assert exact_set(FIXED, np.array([[1.1201, 3.0], [1.12, 3.0]])).tolist() == [True, False]
+
+
+def test_the_bound_of_a_fixed_floor_keeps_a_market_that_rises_first_above_it() -> None:
+    rng, states = np.random.default_rng(0), np.tile([1.0, 0.0], (100, 1))
+    for k in range(450):
+        shock = rng.uniform(-0.02, 0.02, (100, 1)) if k < 150 else np.full((100, 1), -0.02)
+        states = FIXED.step(states, exposure_bound(FIXED, states[:, 0])[:, None], shock)
+        assert exact_value(FIXED, states).min() >= -1e-12
+    # the floor did not follow: who had gained gave it all back, down to the floor
+    assert states[:, 0].max() < 0.81
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
         ({"drawdown": 1.0}, "drawdown is 1.0; expected a share of the peak in (0, 1)."),
         ({"drawdown": 0.0}, "drawdown is 0.0; expected a finite number above 0."),
+        (
+            {"trailing": False, "ceiling": 1.0},
+            "ceiling is 1.0; expected a finite number above 1, equity over its start.",
+        ),
         ({"max_change": 0.0}, "max_change is 0.0; expected a finite number above 0."),
         (
             {"shock": 0.5},

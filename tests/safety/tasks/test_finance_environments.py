@@ -12,9 +12,52 @@ import pytest
 import sekai
 from sekai.safety.envs import SafetyEnv, SafetyVecEnv
 from sekai.safety.systems import DoubleIntegrator, System
-from sekai.safety.tasks.finance import BudgetExecution, DrawdownFloor
+from sekai.safety.tasks.finance import BudgetExecution, DrawdownFloor, DrawdownPortfolio, InventoryLimit
 
-TASKS: tuple[System, ...] = (DrawdownFloor(), BudgetExecution())
+TASKS: dict[str, System] = {
+    "floor": DrawdownFloor(),
+    "fixed": DrawdownFloor(trailing=False),
+    "portfolio": DrawdownPortfolio(),
+    "maker": InventoryLimit(),
+    "order": BudgetExecution(),
+    "moved": BudgetExecution(price_shock=0.05),
+}
+
+
+WORST = {
+    "DrawdownFloorFixed": (0.7, False, (-0.02,)),
+    "DrawdownPortfolio": (0.1, False, (-0.03, -0.06)),
+    "InventoryLimit": (1.0, False, (1.0, 0.0, -0.05)),
+    "BudgetExecutionShock": (1.0, True, (0.05,)),
+}
+
+
+@pytest.mark.parametrize("name", WORST)
+def test_tasks_with_an_adversary_meet_the_worst_of_it(name: str) -> None:
+    largest, reach, worst = WORST[name]
+    with sekai.make_vec(f"safety/{name}-v0", 4) as vec:
+        vec.reset(seed=0)
+        shocks, _ = vec.step(np.zeros((4, *vec.action_space.shape), np.float32)).infos.columns["disturbance"]
+        assert np.array_equal(shocks, np.tile(vec.system.worst_disturbance, (4, 1)))
+        assert (vec.provides_l, vec.g_range) == (reach, (-np.inf, largest))
+        assert vec.system.worst_disturbance == pytest.approx(worst)
+
+
+@pytest.mark.parametrize("name", WORST)
+def test_a_player_that_plays_the_worst_is_the_worst(name: str) -> None:
+    played, met = (sekai.make(f"safety/{name}-v0", disturbance=way) for way in ("player", "worst"))
+    system = played.unwrapped.system
+    control = np.full(system.control.size, 0.4, np.float32)
+    options = {"state": system.start(np.full(system.state_size, 0.7))}
+    for env in (played, met):
+        env.reset(options=options)
+    both = np.concatenate([control, system.worst_disturbance]).astype(np.float32)
+    assert played.step(both).reward == pytest.approx(met.step(control).reward, abs=1e-8)
+    gentler = np.concatenate([control, 0.5 * np.array(system.worst_disturbance)])
+    met.reset(options=options)
+    played.reset(options=options)
+    assert played.step(gentler.astype(np.float32)).reward >= met.step(control).reward
+    assert not np.array_equal(played.unwrapped.state, met.unwrapped.state)
 
 
 def test_registered_ids_declare_what_learners_ask_for() -> None:
@@ -51,7 +94,7 @@ def test_a_function_gives_disturbances_on_every_path_and_cannot_move_the_states(
     assert tensors.step_tensor(torch.zeros(4, 1)).reward_g.numpy() == pytest.approx(g, abs=1e-6)
 
 
-@pytest.mark.parametrize("system", TASKS, ids=["floor", "order"])
+@pytest.mark.parametrize("system", TASKS.values(), ids=TASKS)
 def test_one_environment_many_and_tensors_are_the_system(system: System) -> None:
     torch = pytest.importorskip("torch")
     pytest.importorskip("stable_baselines3")
@@ -68,7 +111,7 @@ def test_one_environment_many_and_tensors_are_the_system(system: System) -> None
     tensors.reset_tensor()
     tensors.states = torch.as_tensor(states, dtype=torch.float32)
     shock = None if system.worst_disturbance is None else np.array(system.worst_disturbance)
-    action = np.full((6, 1), 0.3, np.float32)
+    action = np.full((6, system.control.size), 0.3, np.float32)
     many, on_device, alone = vec.step(action), tensors.step_tensor(torch.as_tensor(action)), single.step(action[0])
     after = system.step(states, action.astype(float), shock)
     assert np.array_equal(many.rewards, system.g(after)) and alone.reward == system.g(after)[0]
@@ -79,8 +122,9 @@ def test_one_environment_many_and_tensors_are_the_system(system: System) -> None
         assert on_device.l_x.numpy() == pytest.approx(system.l(after), abs=1e-6)
     else:
         assert on_device.l_x is None
-        # without its shock equity would not have moved
-        assert (system.g(after) < system.g(states)).all()
+    if shock is not None:
+        calm = system.step(states, action.astype(float))
+        assert (system.g(after) <= system.g(calm)).all() and (after != calm).any(1).sum() >= 5
 
 
 def test_tensors_know_the_same_disturbances() -> None:

@@ -12,7 +12,16 @@ from typing import Any
 from sekai.safety.oracle import double_integrator, dubins, pendulum, point_mass
 from sekai.safety.oracle.double_integrator import sampled_value
 from sekai.safety.systems import DoubleIntegrator, DubinsCar, DubinsRadial, LinearPendulum, PointMass, System
-from sekai.safety.tasks.finance import BudgetExecution, DrawdownFloor, drawdown, execution
+from sekai.safety.tasks.finance import (
+    BudgetExecution,
+    DrawdownFloor,
+    DrawdownPortfolio,
+    InventoryLimit,
+    drawdown,
+    execution,
+    inventory,
+    portfolio,
+)
 
 __all__ = ["exact_area", "exact_set", "exact_value", "sampled_value"]
 
@@ -29,6 +38,10 @@ def exact_value(system: System, state: Any) -> Any:
         return pendulum.value(system, state)
     if isinstance(system, DrawdownFloor):
         return drawdown.value(system, state)
+    if isinstance(system, DrawdownPortfolio):
+        return portfolio.value(system, state)
+    if isinstance(system, InventoryLimit):
+        return inventory.value(system, state)
     raise ValueError(f"No closed form of the value is known for {system}: use exact_set or solve.")
 
 
@@ -48,6 +61,10 @@ def exact_set(system: System, state: Any) -> Any:
         return point_mass.contains(system, state)
     if isinstance(system, DrawdownFloor):
         return drawdown.value(system, state) >= 0
+    if isinstance(system, DrawdownPortfolio):
+        return portfolio.value(system, state) >= 0
+    if isinstance(system, InventoryLimit):
+        return inventory.value(system, state) >= 0
     if isinstance(system, BudgetExecution):
         return execution.contains(system, state)
     raise ValueError(f"No closed form is known for {system}: use solve.")

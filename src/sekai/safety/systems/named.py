@@ -10,7 +10,7 @@ from sekai.safety.systems.double_integrator import DoubleIntegrator
 from sekai.safety.systems.dubins import DubinsCar
 from sekai.safety.systems.pendulum import LinearPendulum
 from sekai.safety.systems.point_mass import PointMass
-from sekai.safety.tasks.finance import BudgetExecution, DrawdownFloor
+from sekai.safety.tasks.finance import BudgetExecution, DrawdownFloor, DrawdownPortfolio, InventoryLimit
 
 SYSTEMS: dict[str, Callable[..., System]] = {
     "DoubleIntegrator": DoubleIntegrator,
@@ -20,6 +20,8 @@ SYSTEMS: dict[str, Callable[..., System]] = {
     "PointMass": PointMass,
     "PointMassShow": PointMass.show,
     "DrawdownFloor": DrawdownFloor,
+    "DrawdownPortfolio": DrawdownPortfolio,
+    "InventoryLimit": InventoryLimit,
     "BudgetExecution": BudgetExecution,
 }
 

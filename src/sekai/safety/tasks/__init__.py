@@ -1,4 +1,4 @@
-"""Safety tasks: environments with margins, by id; margins made of margins. `finance` has two tasks of trading."""
+"""Safety tasks: environments with margins, by id; margins made of margins. `finance` has those of trading."""
 
 from sekai.safety.tasks.algebra import Margin, all_of, any_of, clamped, compose, scaled
 from sekai.safety.tasks.margined import with_margins

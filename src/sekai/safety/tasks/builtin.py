@@ -61,5 +61,18 @@ BUILTIN = (
     _own("safety/DubinsLowTurn-v0", "The same for a car that cannot turn within the disc.", reach=True),
     _own("safety/PointMass-v0", "Steer a drifting boat between boxes into another box.", reach=True),
     _own("safety/DrawdownFloor-v0", "Keep equity above a share of its peak.", supports_adversary=True),
+    _own("safety/DrawdownFloorFixed-v0", "Keep equity above a share of its start.", supports_adversary=True),
+    _own("safety/DrawdownPortfolio-v0", "Keep several assets above a share of their peak.", supports_adversary=True),
+    _own(
+        "safety/InventoryLimit-v0",
+        "Make a market below a limit on inventory and above a floor.",
+        supports_adversary=True,
+    ),
     _own("safety/BudgetExecution-v0", "Fill an order before the deadline within a budget.", reach=True),
+    _own(
+        "safety/BudgetExecutionShock-v0",
+        "The order with a budget, against bounded moves of the price.",
+        reach=True,
+        supports_adversary=True,
+    ),
 )

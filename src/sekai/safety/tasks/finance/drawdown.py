@@ -1,7 +1,10 @@
 """Trading under a drawdown floor, with an exposure that cannot be changed at once.
 
-Letters, all without a unit: `W` equity over its running peak, `a` exposure (value held over equity), `F = 1 - D` the
-floor, `c` the largest shock, `m` the largest change of the exposure in a step, `r` the shock, a simple return.
+Letters, all without a unit: `W` equity over its reference, `a` exposure (value held over equity), `F = 1 - D` the
+floor, `c` the largest shock, `m` the largest change of the exposure in a step, `r` the shock, a simple return. The
+reference is the running peak of equity (a trailing floor), or equity at the start (a fixed one); W is at most C, which
+is 1 for the trailing floor, since a new peak is a new reference, and for the fixed one a ceiling above which profits
+are paid out.
 
 What is exactly known. Every shock of a long position is worst at r = -c, and no policy holds less after k steps than
 the one that sells as fast as it may. So what is left of W at worst, once all is sold, is W P(a) with
@@ -11,7 +14,7 @@ the one that sells as fast as it may. So what is left of W at worst, once all is
     safe set   {W P(a) >= F}                  value   W P(a) - F
 
 "=>": under r = -c every policy has a_k >= a - k m, so W falls to W P(a) or below. "<=": selling as fast as it may,
-min(1, W (1 + a r)) >= W (1 - c a) for every shock, since W <= 1. A new peak never hurts: W is 1 there.
+min(C, W (1 + a r)) >= W (1 - c a) for every shock, since W <= C. A new peak never hurts, nor does what is paid out.
 
 Now an exposure a' of the next step is safe where what follows is: (1 - c a') P(a') = P(a' + m), so the bound is
 
@@ -32,33 +35,34 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sekai.safety.arrays import namespace
-from sekai.safety.systems.base import System, as_state
+from sekai.safety.systems.base import as_state
 from sekai.safety.systems.sets import BoxSet
+from sekai.safety.tasks.finance.floored import FlooredEquity
+from sekai.safety.tasks.finance.search import largest_that_holds
 
 
 @dataclass(frozen=True, kw_only=True)
-class DrawdownFloor(System):
-    """Keep equity above a share of its running peak, whatever the shocks, with g = W - (1 - D); avoid.
+class DrawdownFloor(FlooredEquity):
+    """Keep equity above a share of its running peak, or of its start, whatever the shocks, g = W - (1 - D); avoid.
 
-    State `(equity, exposure)`: equity over its peak, in (0, 1], and the exposure held, in [0, max_exposure]. Control
-    `(target,)`, the exposure wanted; disturbance `(shock,)`, the return of the asset. One step trades towards the
-    target, at most by `max_change`, and then the price moves:
+    State `(equity, exposure)`: equity over the reference, at most C, and the exposure held, in [0, max_exposure].
+    Control `(target,)`, the exposure wanted; disturbance `(shock,)`, the return of the asset. One step trades towards
+    the target, at most by `max_change`, and then the price moves:
 
         a_next = a + clip(target - a, -m, m)
-        W_next = min(W (1 + a_next r), 1)          1: a new peak
+        W_next = min(W (1 + a_next r), C)          C = 1: a new peak
 
     The exposure is held through the step and brought back to where it was after it; cash earns nothing, trades cost
     nothing (add their rate to `shock` to be safe of it). A step has no length of its own: `dt` only says how learners
     count it on their horizons, so that 0.05 s makes a horizon of 5 s one of 100 steps.
 
     Attributes:
-        drawdown: D, the largest fall from the peak that is no failure, in (0, 1).
+        drawdown, trailing, ceiling: D, the reference and C, see `FlooredEquity`.
         shock: c, the largest size of a return in a step; times `max_exposure` below 1.
         max_exposure: the largest exposure.
         max_change: m, by how much the exposure changes in a step at most.
     """
 
-    drawdown: float = 0.2
     shock: float = 0.02
     max_exposure: float = 3.0
     max_change: float = 0.25
@@ -68,19 +72,12 @@ class DrawdownFloor(System):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_positive("drawdown", "shock", "max_exposure", "max_change")
-        if not self.drawdown < 1:
-            raise ValueError(f"drawdown is {self.drawdown}; expected a share of the peak in (0, 1).")
+        self._check_positive("shock", "max_exposure", "max_change")
         if not self.shock * self.max_exposure < 1:
             raise ValueError(
                 f"shock is {self.shock} and max_exposure {self.max_exposure}; expected a product below 1: otherwise a "
                 "single step may take all equity."
             )
-
-    @property
-    def floor(self) -> float:
-        """1 - D, the least equity over its peak that is no failure."""
-        return 1.0 - self.drawdown
 
     @property
     def steps_to_sell(self) -> int:
@@ -109,13 +106,8 @@ class DrawdownFloor(System):
 
     @property
     def reset_high(self) -> tuple[float, ...]:
-        """At the peak, with the largest exposure."""
-        return (1.0, self.max_exposure)
-
-    @property
-    def g_max(self) -> float:
-        """D, at the peak."""
-        return self.drawdown
+        """At the peak, or ceiling, with the largest exposure."""
+        return (self.top, self.max_exposure)
 
     @property
     def failure_horizon_s(self) -> float:
@@ -128,11 +120,7 @@ class DrawdownFloor(System):
         exposure = exposure + change
         if disturbance is not None:
             equity = equity * (1.0 + exposure * disturbance[..., 0])
-        return as_state(equity.clip(None, 1.0), exposure)
-
-    def g(self, state: Any) -> Any:
-        """W - (1 - D)."""
-        return state[..., 0] - self.floor
+        return as_state(equity.clip(None, self.top), exposure)
 
 
 def unwound(system: DrawdownFloor, exposure: Any) -> Any:
@@ -161,21 +149,14 @@ def exposure_bound(system: DrawdownFloor, equity: Any) -> Any:
 
     Args:
         system: the limits.
-        equity: over its peak, `(...)`.
+        equity: over its reference, `(...)`.
 
     Returns:
         `(...)`, in [0, max_exposure]; 0 below the floor, where none is safe.
     """
-    xp = namespace(equity)
 
     def holds(exposure: Any) -> Any:
         loss = 1.0 - system.shock * exposure
         return equity * loss * unwound(system, exposure) >= system.floor
 
-    low, high = xp.zeros_like(equity), xp.full_like(equity, system.max_exposure)
-    top = holds(high)
-    for _ in range(50):  # halves it down to the digits of a float
-        middle = 0.5 * (low + high)
-        safe = holds(middle)
-        low, high = xp.where(safe, middle, low), xp.where(safe, high, middle)
-    return xp.where(top, xp.full_like(equity, system.max_exposure), low)
+    return largest_that_holds(holds, namespace(equity).full_like(equity, system.max_exposure))
