@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from names import Name, Place, definition, group, homes, places
+from names import Name, Place, group, homes, places
 
 #: groups in the order of the pages, with their titles
 TITLES = {
@@ -26,6 +26,8 @@ TITLES = {
     "testing": "Testing",
     "cli": "Command line",
 }
+#: mkdocstrings takes a name with underscores for a private one
+VERSION = '<h3 id="sekai.__version__"><code>__version__</code></h3>\n\nThe version of the package, such as `0.1.0`.\n'
 
 
 def pages() -> dict[str, str]:
@@ -60,9 +62,7 @@ def index(root: Place, grouped: dict[str, list[Place]]) -> str:
     ]
     for name, found in grouped.items():
         lines += [f"| [`{place.path}`]({name}.md#{anchor(place.path)}) | {cell(place.summary)} |" for place in found]
-    values = [name for name in root.names if definition(name.origin) is None and group(name.origin) == "sekai"]
-    blocks = [directive(name) for name in values]
-    return "\n".join([*lines, "", "## sekai", "", *table(root.names), "", *blocks])
+    return "\n".join([*lines, "", "## sekai", "", *table(root.names), "", VERSION])
 
 
 def section(place: Place) -> str:
@@ -74,13 +74,16 @@ def section(place: Place) -> str:
 
 def table(names: Iterable[Name]) -> list[str]:
     """One line a name, linked to where it is described."""
-    rows = ["| name | |", "|---|---|"]
-    for name in names:
-        at = name.origin if is_module(name) else homes()[name.origin].path
-        link = f"{group(at)}.md#{anchor(at)}" if is_module(name) else None
-        shown = f"[`{name.name}`]({link})" if link else f"[`{name.name}`][{at}]"
-        rows.append(f"| {shown} | {cell(name.summary)} |")
-    return rows
+    return ["| name | |", "|---|---|", *(f"| [`{name.name}`]{target(name)} | {cell(name.summary)} |" for name in names)]
+
+
+def target(name: Name) -> str:
+    """The part of a link after its text: a place on a page, or a name that mkdocstrings knows the place of."""
+    if is_module(name):
+        return f"({group(name.origin)}.md#{anchor(name.origin)})"
+    if name.name.startswith("_"):
+        return f"(#{name.path})"
+    return f"[{homes()[name.origin].path}]"
 
 
 def is_module(name: Name) -> bool:
@@ -89,9 +92,8 @@ def is_module(name: Name) -> bool:
 
 
 def directive(name: Name) -> str:
-    """What mkdocstrings replaces with the description; by default it hides what begins with an underscore."""
-    options = "    options: {filters: []}\n" if name.name.startswith("_") else ""
-    return f"::: {name.path}\n{options}"
+    """What mkdocstrings replaces with the description."""
+    return f"::: {name.path}\n"
 
 
 def anchor(heading: str) -> str:
