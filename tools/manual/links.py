@@ -77,17 +77,20 @@ def target(page: Path, address: str) -> tuple[Path, str]:
 
 
 def unnamed(pages: dict[Path, Page], site: Path) -> Iterator[str]:
-    """Public names that the table of their package does not link to a description."""
-    reference = (site / "reference").resolve()
-    described = {path for page in pages.values() for path in page.ids}
-    linked = {
-        unquote(urlsplit(a).fragment) for path, page in pages.items() if path.parent == reference for a in page.links
-    }
-    for place in places():
-        for name in place.names:
-            at = [other.path for one in places() for other in one.names if other.origin == name.origin]
-            if not any(path in described and path in linked for path in [*at, name.origin.replace(".", "")]):
-                yield f"reference: {name.path} is public and not described"
+    """Public names that no table of the reference links to a description."""
+    folder = (site / "reference").resolve()
+    described = {place for page in pages.values() for place in page.ids}
+    linked: set[str] = set()
+    for path, page in pages.items():
+        if path.parent == folder:
+            for file, fragment in (target(path, address) for address in page.links):
+                linked.add(fragment if fragment in described else f"sekai.{file.stem}")
+    by_origin: dict[str, set[str]] = {}
+    for name in (name for place in places() for name in place.names):
+        by_origin.setdefault(name.origin, {name.origin}).add(name.path)
+    for name in (name for place in places() for name in place.names):
+        if not linked & by_origin[name.origin]:
+            yield f"reference: {name.path} is public and not described"
 
 
 def problems(site: Path) -> list[str]:

@@ -79,15 +79,14 @@ def exports(module: str) -> list[str]:
 
 
 def origin(module: str, name: str) -> str:
-    """Where a name of a module is defined: `sekai.Box` -> `sekai.spaces.boxes.Box`."""
-    if f"{module}.{name}" in modules():
-        return f"{module}.{name}"
+    """Where a name of a module is defined: `sekai.Box` -> `sekai.spaces.boxes.Box`; a module's own path for a module."""
     for node in ast.walk(tree(module)):
-        if not isinstance(node, ast.ImportFrom) or (node.module or "") not in modules():
+        if not isinstance(node, ast.ImportFrom) or node.module not in modules():
             continue
         for alias in node.names:
             if (alias.asname or alias.name) == name:
-                return origin(str(node.module), alias.name)
+                within = f"{node.module}.{alias.name}"
+                return within if within in modules() else origin(node.module, alias.name)
     return f"{module}.{name}"
 
 

@@ -6,51 +6,33 @@ Everything is described once, in the package it belongs to; where else it can be
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from names import Name, Place, group, homes, places
 
-#: groups in the order of the pages, with their titles
-TITLES = {
-    "core": "Single environments",
-    "errors": "Errors",
-    "spaces": "Spaces",
-    "stats": "Statistics",
-    "wrappers": "Wrappers",
-    "vector": "Vector environments",
-    "registry": "Registry",
-    "envs": "Environments",
-    "finance": "Finance",
-    "collect": "Collecting",
-    "safety": "Safety",
-    "compat": "Adapters",
-    "testing": "Testing",
-    "cli": "Command line",
-}
+INDEX = "reference/index.md"
 #: mkdocstrings takes a name with underscores for a private one
-VERSION = '<h3 id="sekai.__version__"><code>__version__</code></h3>\n\nThe version of the package, such as `0.1.0`.\n'
+VERSION = '<h2 id="sekai.__version__"><code>__version__</code></h2>\n\nThe version of the package, such as `0.1.0`.\n'
 
 
 def pages() -> dict[str, str]:
-    """All pages, `reference/index.md` first, by their place in the manual.
-
-    Raises:
-        ValueError: a package without a title.
-    """
-    grouped: dict[str, list[Place]] = {}
-    for place in places():
-        grouped.setdefault(group(place.path), []).append(place)
-    (root,) = grouped.pop("sekai")
-    if unknown := sorted(set(grouped) - set(TITLES)):
-        raise ValueError(f"no title for the packages {unknown}; add them to TITLES in tools/manual/reference.py.")
-    found = {"reference/index.md": index(root, {title: grouped[title] for title in TITLES})}
-    for name, title in TITLES.items():
-        sections = "\n".join(section(place) for place in grouped[name])
-        found[f"reference/{name}.md"] = f"# {title}\n\n{sections}"
-    return found
+    """All pages by their place in the manual."""
+    root, *others = places()
+    return {INDEX: index(root, others)} | {file(place.path): page(place) for place in others}
 
 
-def index(root: Place, grouped: dict[str, list[Place]]) -> str:
+def nav() -> list[Any]:
+    """The pages as a part of `nav`: a group of packages is a section where it has several."""
+    sections: dict[str, list[str]] = {}
+    for place in places()[1:]:
+        sections.setdefault(group(place.path), []).append(place.path)
+    entries = ([{short(path): file(path)} for path in paths] for paths in sections.values())
+    return [INDEX, *(entry[0] if len(entry) == 1 else {name: entry} for name, entry in zip(sections, entries))]
+
+
+def index(root: Place, others: list[Place]) -> str:
     """The first page: what `import sekai` gives, and where everything else is."""
+    packages = (f"| [`{place.path}`]({short(place.path)}.md) | {cell(place.summary)} |" for place in others)
     lines = [
         "# Reference",
         "",
@@ -59,28 +41,34 @@ def index(root: Place, grouped: dict[str, list[Place]]) -> str:
         "",
         "| package | |",
         "|---|---|",
+        *packages,
+        "",
+        "| `sekai` | |",
+        "|---|---|",
+        *rows(root.names),
+        "",
+        VERSION,
     ]
-    for name, found in grouped.items():
-        lines += [f"| [`{place.path}`]({name}.md#{anchor(place.path)}) | {cell(place.summary)} |" for place in found]
-    return "\n".join([*lines, "", "## sekai", "", *table(root.names), "", VERSION])
+    return "\n".join(lines)
 
 
-def section(place: Place) -> str:
+def page(place: Place) -> str:
     """A package: its table, then what has its home here."""
     own = [name for name in place.names if homes()[name.origin].path == name.path and not is_module(name)]
-    blocks = (directive(name) for name in own)
-    return "\n".join([f"## {place.path}", "", cell(place.summary), "", *table(place.names), "", *blocks])
+    blocks = (f"::: {name.path}\n" for name in own)
+    head = [f"# {place.path}", "", cell(place.summary), "", "| name | |", "|---|---|"]
+    return "\n".join([*head, *rows(place.names), "", *blocks])
 
 
-def table(names: Iterable[Name]) -> list[str]:
-    """One line a name, linked to where it is described."""
-    return ["| name | |", "|---|---|", *(f"| [`{name.name}`]{target(name)} | {cell(name.summary)} |" for name in names)]
+def rows(names: Iterable[Name]) -> Iterable[str]:
+    """One line of a table for each name, linked to where it is described."""
+    return (f"| [`{name.name}`]{target(name)} | {cell(name.summary)} |" for name in names)
 
 
 def target(name: Name) -> str:
     """The part of a link after its text: a place on a page, or a name that mkdocstrings knows the place of."""
     if is_module(name):
-        return f"({group(name.origin)}.md#{anchor(name.origin)})"
+        return f"({short(name.origin)}.md)"
     if name.name.startswith("_"):
         return f"(#{name.path})"
     return f"[{homes()[name.origin].path}]"
@@ -91,14 +79,12 @@ def is_module(name: Name) -> bool:
     return any(place.path == name.origin for place in places())
 
 
-def directive(name: Name) -> str:
-    """What mkdocstrings replaces with the description."""
-    return f"::: {name.path}\n"
+def file(path: str) -> str:
+    return f"reference/{short(path)}.md"
 
 
-def anchor(heading: str) -> str:
-    """The id of a heading: as the `toc` extension makes it."""
-    return heading.replace(".", "")
+def short(path: str) -> str:
+    return path.removeprefix("sekai.")
 
 
 def cell(text: str) -> str:
