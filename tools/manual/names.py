@@ -79,7 +79,7 @@ def exports(module: str) -> list[str]:
 
 
 def origin(module: str, name: str) -> str:
-    """Where a name of a module is defined: `sekai.Box` -> `sekai.spaces.boxes.Box`; a module's own path for a module."""
+    """Where a name is defined: `sekai.Box` -> `sekai.spaces.boxes.Box`; for an exported module its own path."""
     for node in ast.walk(tree(module)):
         if not isinstance(node, ast.ImportFrom) or node.module not in modules():
             continue

@@ -11,6 +11,8 @@ from typing import Any
 from names import Name, Place, group, homes, places
 
 INDEX = "reference/index.md"
+#: a search finds the pages that explain before those that list
+HEAD = "---\nsearch: {boost: 0.5}\n---\n"
 #: mkdocstrings takes a name with underscores for a private one
 VERSION = '<h2 id="sekai.__version__"><code>__version__</code></h2>\n\nThe version of the package, such as `0.1.0`.\n'
 
@@ -18,16 +20,16 @@ VERSION = '<h2 id="sekai.__version__"><code>__version__</code></h2>\n\nThe versi
 def pages() -> dict[str, str]:
     """All pages by their place in the manual."""
     root, *others = places()
-    return {INDEX: index(root, others)} | {file(place.path): page(place) for place in others}
+    made = {INDEX: index(root, others)} | {file(place.path): page(place) for place in others}
+    return {at: HEAD + text for at, text in made.items()}
 
 
 def nav() -> list[Any]:
     """The pages as a part of `nav`: a group of packages is a section where it has several."""
-    sections: dict[str, list[str]] = {}
+    sections: dict[str, list[Any]] = {}
     for place in places()[1:]:
-        sections.setdefault(group(place.path), []).append(place.path)
-    entries = ([{short(path): file(path)} for path in paths] for paths in sections.values())
-    return [INDEX, *(entry[0] if len(entry) == 1 else {name: entry} for name, entry in zip(sections, entries))]
+        sections.setdefault(group(place.path), []).append({short(place.path): file(place.path)})
+    return [INDEX, *(pages[0] if len(pages) == 1 else {name: pages} for name, pages in sections.items())]
 
 
 def index(root: Place, others: list[Place]) -> str:
@@ -53,11 +55,28 @@ def index(root: Place, others: list[Place]) -> str:
 
 
 def page(place: Place) -> str:
-    """A package: its table, then what has its home here."""
-    own = [name for name in place.names if homes()[name.origin].path == name.path and not is_module(name)]
-    blocks = (f"::: {name.path}\n" for name in own)
-    head = [f"# {place.path}", "", cell(place.summary), "", "| name | |", "|---|---|"]
-    return "\n".join([*head, *rows(place.names), "", *blocks])
+    """A package: its table, then what has its home here, module by module, each with what its module says first."""
+    lines = [f"# {place.path}", "", about(place.path), "| name | |", "|---|---|", *rows(place.names), ""]
+    for module, names in by_module(place).items():
+        own = module == place.path
+        if not own:
+            lines += [f"## {module.rpartition('.')[2]}", "", about(module)]
+        lines += [f"::: {name.path}\n    options: {{heading_level: {2 if own else 3}}}\n" for name in names]
+    return "\n".join(lines)
+
+
+def by_module(place: Place) -> dict[str, list[Name]]:
+    """The names that have their home in a place, by the module that defines them."""
+    found: dict[str, list[Name]] = {}
+    for name in sorted(place.names, key=lambda name: name.origin):
+        if homes()[name.origin].path == name.path and not is_module(name):
+            found.setdefault(name.origin.rpartition(".")[0], []).append(name)
+    return found
+
+
+def about(module: str) -> str:
+    """What a module says of itself; its names stand elsewhere on the page."""
+    return f"::: {module}\n    options: {{members: false, show_root_heading: false, show_root_toc_entry: false}}\n"
 
 
 def rows(names: Iterable[Name]) -> Iterable[str]:
