@@ -178,6 +178,9 @@ def test_every_public_name_has_one_home_and_is_in_the_table_of_its_package() -> 
         directive = f"::: {name.path}\n"
         expected = 0 if name.origin in names.modules() or name.name.startswith("_") else 1
         assert everything.count(directive) == expected, name.path
+    # the function is described, and not the module of the same name, which it hides
+    assert pages["reference/compat.md"].count("::: sekai.compat.from_pettingzoo\n") == 1
+    assert "::: sekai.safety.backups\n    options: {members: false" in pages["reference/safety.backups.md"]
     assert "| [`Box`][sekai.spaces.Box] | " in pages["reference/index.md"]
     assert "::: sekai.spaces.Box\n" in pages["reference/spaces.md"]
 

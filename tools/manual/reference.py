@@ -75,7 +75,12 @@ def by_module(place: Place) -> dict[str, list[Name]]:
 
 
 def about(module: str) -> str:
-    """What a module says of itself; its names stand elsewhere on the page."""
+    """What a module says of itself; its names stand elsewhere on the page.
+
+    Where a package exports a function of the module's name, that is what the path leads to, and nothing is said.
+    """
+    if any(name.path == module and not is_module(name) for place in places() for name in place.names):
+        return ""
     return f"::: {module}\n    options: {{members: false, show_root_heading: false, show_root_toc_entry: false}}\n"
 
 
