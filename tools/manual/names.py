@@ -127,12 +127,11 @@ def group(path: str) -> str:
     return parts[1] if len(parts) > 1 else parts[0]
 
 
+@cache
 def homes() -> dict[str, Name]:
     """By origin, the one public name under which a thing is described: the shortest one outside the root."""
     found: dict[str, Name] = {}
     for place in sorted(places(), key=lambda place: (place.path == "sekai", place.path.count("."), place.path)):
         for name in place.names:
-            inside = group(name.place) == group(name.origin)
-            if name.origin not in found or (inside and group(found[name.origin].place) != group(name.origin)):
-                found[name.origin] = name
+            found.setdefault(name.origin, name)
     return found
