@@ -3,6 +3,7 @@
 #   make test    every test, the executed docs and the built wheel, with all extras
 #   make check   formatting, lint, types, architecture
 #   make bench   throughput of the built-in environments
+#   make docs    the manual, in site/: every link checked
 # Another interpreter: make PYTHON=python3.12 test        One folder of tests: make test ARGS=tests/vector
 # Tests run in two processes, a file at a time: make test WORKERS=0 in one
 
@@ -14,11 +15,11 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
 export PIP_ROOT_USER_ACTION := ignore
 
-.PHONY: help demo test check bench clean
+.PHONY: help demo test check bench docs clean
 .DELETE_ON_ERROR:
 
 help:
-	@sed -n '2,5s/^# *//p' Makefile
+	@sed -n '2,6s/^# *//p' Makefile
 
 demo: $(VENV)/.installed-demo
 	@echo "==> sekai demo"
@@ -50,12 +51,20 @@ bench: $(VENV)/.installed-demo
 	@$(BIN)/sekai bench Trading-v0 --num-envs 1024 --mode native --steps 2000
 	@$(BIN)/sekai bench Trading-v0 --num-envs 16384 --mode native --steps 200
 
+docs: $(VENV)/.installed-docs
+	@echo "==> mkdocs build --strict"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "==> links and public names"
+	@$(BIN)/python tools/manual/links.py site
+	@echo "the manual is site/index.html"
+
 clean:
-	rm -rf $(VENV) build dist demo.png bench.png demo-safety .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site demo.png bench.png demo-safety .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # What each command needs. A stamp is older than pyproject.toml or constraints.txt when it is out of date.
 $(VENV)/.installed-demo: EXTRAS := data,viz,safety
 $(VENV)/.installed-dev: EXTRAS := dev
+$(VENV)/.installed-docs: EXTRAS := docs
 $(VENV)/.installed-all: EXTRAS := all
 
 # The environment is made anew when its interpreter is gone (a moved clone, an upgraded system).

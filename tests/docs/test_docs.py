@@ -17,7 +17,9 @@ TIMEOUT_S = 600
 
 def run(page: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a page in a fresh interpreter whose working directory is `folder`."""
-    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
+    # One thread: two pages at once on two cores, with networks this small, would wait for each other's threads.
+    path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    env = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(RUNNER), str(page)]
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
 
