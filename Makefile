@@ -3,7 +3,7 @@
 #   make test    every test, the executed docs and the built wheel, with all extras
 #   make check   formatting, lint, types, architecture
 #   make bench   throughput of the built-in environments
-#   make docs    the manual, in site/: every link checked
+#   make docs    the manual, in site/: every block executed, every link checked
 # Another interpreter: make PYTHON=python3.12 test        One folder of tests: make test ARGS=tests/vector
 # Tests run in two processes, a file at a time: make test WORKERS=0 in one
 
@@ -51,7 +51,9 @@ bench: $(VENV)/.installed-demo
 	@$(BIN)/sekai bench Trading-v0 --num-envs 1024 --mode native --steps 2000
 	@$(BIN)/sekai bench Trading-v0 --num-envs 16384 --mode native --steps 200
 
-docs: $(VENV)/.installed-docs
+docs: $(VENV)/.installed-all
+	@echo "==> executed pages, and the tools that make the manual"
+	@$(BIN)/python -m pytest -q -n $(WORKERS) tests/docs
 	@echo "==> mkdocs build --strict"
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "==> links and public names"
@@ -64,7 +66,6 @@ clean:
 # What each command needs. A stamp is older than pyproject.toml or constraints.txt when it is out of date.
 $(VENV)/.installed-demo: EXTRAS := data,viz,safety
 $(VENV)/.installed-dev: EXTRAS := dev
-$(VENV)/.installed-docs: EXTRAS := docs
 $(VENV)/.installed-all: EXTRAS := all
 
 # The environment is made anew when its interpreter is gone (a moved clone, an upgraded system).
