@@ -6,9 +6,9 @@
 
 The threshold c is chosen on some initial states, and checked on others, drawn afterwards (split conformal):
 
-    choose   the lowest c for which states that failed allow it: candidates lie just above the values of failed states,
-             so that c is an order statistic of them, and failures above it may be outliers
-    edge     c rises until its edge, the share of the certified states with the least values, is as safe as the whole
+    choose   c rises from `lowest` until few enough of the states with V >= c fail, and few enough of its edge, the
+             share of them with the least values. It rises to just above the value of a state that failed, so that it
+             is an order statistic of these values; failures above it are outliers, if they are few
     check    fresh states with V >= c, and fresh ones of the edge, each with an exact binomial bound of P(fail)
 
 The certificate is given only where both bounds are at most the risk, against the opponent that is worst in each state.
@@ -275,48 +275,52 @@ class _Search:
         self.before: Tried | None = None
 
     def choose(self) -> _Band:
-        """The threshold and the top of its edge.
+        """The threshold and the top of its edge: it rises until the set and its edge can be expected to pass the check.
 
         Raises:
             _NothingCertified: there is none.
         """
-        plan = self._plan
-        states, values = self._starts.within(plan.lowest, np.inf, plan.rollouts)
-        if len(states) < self._needed:
-            raise _NothingCertified(self._too_few(len(states), f"V >= {plan.lowest:g}"))
-        fails = self._fails(states)
-        self.before = self._tried(_Band(plan.lowest, np.inf), fails)
-        at_worst = fails_at_worst(fails)
-        if at_worst.all():
-            raise _NothingCertified(f"the promise is broken from all {len(states)} states with V >= {plan.lowest:g}")
-        low = lowest_safe(values, at_worst, plan.lowest, self._will_pass)
-        if low is None:
-            share = at_worst.mean()
-            raise _NothingCertified(
-                f"no threshold has a risk of {self._risk:g}: the promise is broken from {share:.2%} of the states with "
-                f"V >= {plan.lowest:g}, the highest values among them"
-            )
-        return self._above_its_edge(low)
-
-    def _above_its_edge(self, low: float) -> _Band:
-        """The threshold, raised until its edge will pass the check."""
-        count = self._plan.rollouts
+        low = self._plan.lowest
         for _ in range(ROUNDS):
-            _, values = self._starts.within(low, np.inf, count)
-            if len(values) < self._needed:
-                raise _NothingCertified(self._too_few(len(values), f"V >= {low:.4g}, where the edge may be safe"))
-            high = float(np.quantile(values, self._plan.edge)) if self._plan.edge < 1 else np.inf
-            states, values = self._starts.within(low, high, count)
-            if len(values) < self._needed:
-                raise _NothingCertified(self._too_few(len(values), f"{low:.4g} <= V < {high:.4g}, the edge"))
-            fails = fails_at_worst(self._fails(states))
-            if self._will_pass(int(fails.sum()), len(fails)):
+            raised, high = self._raised(_Band(low, np.inf)), np.inf
+            if raised is None:
+                high = self._top_of_edge(low)
+                raised = self._raised(_Band(low, high))
+            if raised is None:
                 return _Band(low, high)
-            raised = lowest_safe(values, fails, low, self._seems_safe)
-            # what has been found to fail is left behind in any case, so that every round gets on
-            least = np.nextafter(values[fails].min(), np.inf)
-            low = float(max(np.nextafter(values.max(), np.inf) if raised is None else raised, least))
-        raise _NothingCertified(f"the edge still fails too often after {ROUNDS} rounds, at V >= {low:.4g}")
+            low = raised
+        raise _NothingCertified(f"after {ROUNDS} rounds the promise is still broken too often at V >= {low:.4g}")
+
+    def _raised(self, band: _Band) -> float | None:
+        """Where the threshold has to rise to, by what rollouts from a band show; None where it may stay."""
+        states, values = self._starts.within(*band, self._plan.rollouts)
+        if len(states) < self._needed:
+            where = f"V >= {band.low:.4g}" if np.isinf(band.high) else f"{band.low:.4g} <= V < {band.high:.4g}, an edge"
+            raise _NothingCertified(
+                f"only {len(states)} of {self._starts.drawn:,} initial states were found to have {where}, and a risk "
+                f"of {self._risk:g} at a confidence of {self._confidence:g} takes {self._needed}"
+            )
+        fails = self._fails(states)
+        if self.before is None:
+            self.before = self._tried(band, fails)
+        broken = fails_at_worst(fails)
+        if self._will_pass(int(broken.sum()), len(broken)):
+            return None
+        raised = lowest_safe(values, broken, band.low, self._seems_safe)
+        if raised is None and np.isinf(band.high):
+            raise _NothingCertified(
+                f"no threshold has a risk of {self._risk:g}: the promise is broken from {broken.mean():.2%} of the "
+                f"states with V >= {band.low:.4g}, the one of the highest value among them"
+            )
+        # what has been found to fail is left behind in any case, so that every round gets on
+        least = np.nextafter(values[broken].min(), np.inf)
+        return float(max(band.high if raised is None else raised, least))
+
+    def _top_of_edge(self, low: float) -> float:
+        if self._plan.edge == 1.0:
+            return float(np.inf)
+        _, values = self._starts.within(low, np.inf, self._plan.rollouts)
+        return float(np.quantile(values, self._plan.edge))
 
     def check(self, low: float, high: float) -> Tried:
         """Rollouts from fresh states."""
@@ -351,17 +355,11 @@ class _Search:
         return Tried(*band, count, failed, intervals, broken, at_most)
 
     def _will_pass(self, failed: int, count: int) -> bool:
-        """Whether a check by as many rollouts as planned can be expected to hold."""
-        return chance_of_at_most(self._allowed, self._plan.rollouts, events=failed, seen=count) >= SURE
+        """Whether a check by as many rollouts as planned can be expected to hold; no failure is the best there is."""
+        return failed == 0 or chance_of_at_most(self._allowed, self._plan.rollouts, events=failed, seen=count) >= SURE
 
     def _seems_safe(self, failed: int, count: int) -> bool:
         return failed <= self._risk / 2 * count
-
-    def _too_few(self, found: int, where: str) -> str:
-        return (
-            f"only {found} of {self._starts.drawn:,} initial states were found to have {where}, and a risk of "
-            f"{self._risk:g} at a confidence of {self._confidence:g} takes {self._needed}"
-        )
 
 
 def lowest_safe(values: Any, fails: Any, lowest: float, safe: Any) -> float | None:
