@@ -81,7 +81,7 @@ def certify(
     from sekai.safety.truth import truth_of
 
     plan = Plan(rollouts=max(rollouts // 2, trials_needed(risk, confidence=confidence)), seed=seed)
-    config, learner = load_run(folder)
+    config, learner = load_run(folder, threads=1)
     system = system_of(config.task, config.task_options)
     truth = truth_of(system)
     report = evaluate_certificate(learner, system, truth, rollouts=rollouts, seed=seed)

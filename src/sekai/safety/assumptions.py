@@ -51,15 +51,15 @@ def meaning(certificate: Certificate, system: System) -> list[str]:
     """What a certificate says, and what it does not, one text a paragraph."""
     plan = certificate.plan
     kept = "reaches the target without failing" if system.provides_l else "does not fail"
-    risk, confidence = f"{certificate.risk:.2%}", f"{certificate.confidence:.0%}"
+    risk, confidence = f"{100 * certificate.risk:g} %", f"{100 * certificate.confidence:g} %"
     against = ", ".join(certificate.opponents)
     met = f"whichever of these opponents it meets: {against}" if against else "in the system as it is, undisturbed"
-    wrong = f"{1 - certificate.confidence:.0%}"
+    wrong = f"{100 * (1 - certificate.confidence):.3g} %"
     return [
         f"A certificate says: draw an initial state as stated below. If its value is at least the threshold, the "
-        f"policy {kept} within {plan.steps} steps, except with a probability of at most {risk}, {met}. The same holds at the "
-        f"edge, for the {plan.edge:.0%} of the certified initial states with the least values. A certificate that does "
-        f"not hold is given with a probability of at most {wrong} (confidence {confidence}).",
+        f"policy {kept} within {plan.steps} steps, except with a probability of at most {risk}, {met}. The same holds "
+        f"at the edge, for the {plan.edge:.0%} of the certified initial states with the least values. A certificate "
+        f"that does not hold is given with a probability of at most {wrong} (confidence {confidence}).",
         "It does not say that any single state is safe, and nothing of initial states that are drawn in another way, "
         "of other opponents, of another system, or of what happens after these steps.",
     ]

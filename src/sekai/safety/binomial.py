@@ -63,7 +63,8 @@ def upper_bound(events: int, trials: int, *, confidence: float = 0.95) -> float:
 def events_allowed(trials: int, risk: float, *, confidence: float = 0.95) -> int:
     """The most events with which `upper_bound` is still at most `risk`; -1 where not even none would do."""
     _check(0, trials, confidence)
-    chances = np.exp(_logs(np.arange(trials + 1), trials, risk))
+    k = np.arange(trials + 1)
+    chances = np.exp(_log_ways(k, trials) + k * math.log(risk) + (trials - k) * math.log1p(-risk))
     return int((np.cumsum(chances) <= 1.0 - confidence).sum()) - 1
 
 
@@ -103,18 +104,19 @@ def _check(events: int, trials: int, confidence: float) -> None:
 def _where_few_have(chance: float, events: int, trials: int) -> float:
     """The probability at which `events` or fewer of `trials` have this chance; the chance falls as it rises."""
     k = np.arange(events + 1)
+    ways = _log_ways(k, trials)
     low, high = 0.0, 1.0
     for _ in range(60):
         p = (low + high) / 2
-        if np.exp(_logs(k, trials, p)).sum() > chance:
+        logs = ways + k * math.log(p) + (trials - k) * math.log1p(-p)
+        if np.exp(logs).sum() > chance:
             low = p
         else:
             high = p
     return (low + high) / 2
 
 
-def _logs(events: Any, trials: int, p: float) -> Any:
-    """The logarithms of the chances of so many events."""
+def _log_ways(k: Any, trials: int) -> Any:
+    """The logarithm of the number of ways in which `k` of the trials can be the events."""
     factorials = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, trials + 1)))])
-    ways = factorials[trials] - factorials[events] - factorials[trials - events]
-    return ways + events * math.log(p) + (trials - events) * math.log1p(-p)
+    return factorials[trials] - factorials[k] - factorials[trials - k]

@@ -17,6 +17,14 @@ from sekai.safety.promises import NOBODY
 from sekai.safety.systems.base import System
 
 AT_WORST = "the worst of them in each state"
+LABELS = {
+    "best_response_steps": "training steps of an opponent against this policy",
+    "rollouts": "rollouts of each set of states, against each opponent",
+    "steps": "steps of a rollout",
+    "seconds": "seconds of a rollout, in the time of the system",
+    "edge": "edge, as a share of the certified states",
+    "lowest": "lowest threshold considered",
+}
 DIRECTIONS = {
     "bold": "bold: unsafe may be called safe",
     "careful": "careful: safe may be called unsafe",
@@ -57,7 +65,7 @@ def certificate_page(
 
 
 def _verdict(certificate: Certificate) -> str:
-    risk, confidence = f"{certificate.risk:.2%}", f"{certificate.confidence:.0%}"
+    risk, confidence = f"{100 * certificate.risk:g} %", f"{100 * certificate.confidence:g} %"
     if certificate.threshold is None:
         return f"Nothing is certified at a risk of {risk} and a confidence of {confidence}: {certificate.reason}."
     part = certificate.share / certificate.share_before
@@ -137,13 +145,18 @@ def _sets(certificate: Certificate, report: CertificateReport) -> str:
 
 
 def _assumed(assumed: Mapping[str, Any]) -> str:
-    rows = [(name.replace("_", " "), _text(value)) for name, value in assumed.items()]
+    rows = [(LABELS.get(name, name.replace("_", " ")), _text(value)) for name, value in assumed.items()]
     return table(("what", "as it was"), rows, texts=True)
 
 
 def _text(value: Any) -> str:
     if value is None or value == []:
         return "none"
+    if isinstance(value, dict):  # of initial states
+        ranges = zip(value["names"], value["low"], value["high"], strict=True)
+        return ", ".join(f"{name} from {low:g} to {high:g}" for name, low, high in ranges) + f"; {value['drawn']}"
+    if isinstance(value, list):
+        return ", ".join(value)
     return value if isinstance(value, str) else json.dumps(value)
 
 

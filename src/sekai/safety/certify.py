@@ -50,7 +50,7 @@ from sekai.spaces.checks import whole_number
 Floats = NDArray[np.float64]
 
 #: how sure the choice is of its check, which it fails rather seldom
-SURE = 0.99
+SURE = 0.95
 #: times that the edge may rise
 ROUNDS = 50
 #: states whose values say how large a set is
@@ -272,6 +272,7 @@ class _Search:
         self._risk, self._confidence = risk, confidence
         self._needed = trials_needed(risk, confidence=confidence)
         self._allowed = events_allowed(plan.rollouts, risk, confidence=confidence)
+        self._few = max(k for k in range(self._allowed + 1) if self._will_pass(k, plan.rollouts))
         self.before: Tried | None = None
 
     def choose(self) -> _Band:
@@ -308,9 +309,10 @@ class _Search:
             return None
         raised = lowest_safe(values, broken, band.low, self._seems_safe)
         if raised is None and np.isinf(band.high):
+            more = "; more rollouts could show that it is lower" if broken.mean() < self._risk else ""
             raise _NothingCertified(
-                f"no threshold has a risk of {self._risk:g}: the promise is broken from {broken.mean():.2%} of the "
-                f"states with V >= {band.low:.4g}, the one of the highest value among them"
+                f"no threshold is found with a risk of {self._risk:g}: the promise is broken from {broken.mean():.2%} "
+                f"of the states with V >= {band.low:.4g}, the one of the highest value among them{more}"
             )
         # what has been found to fail is left behind in any case, so that every round gets on
         least = np.nextafter(values[broken].min(), np.inf)
@@ -359,7 +361,8 @@ class _Search:
         return failed == 0 or chance_of_at_most(self._allowed, self._plan.rollouts, events=failed, seen=count) >= SURE
 
     def _seems_safe(self, failed: int, count: int) -> bool:
-        return failed <= self._risk / 2 * count
+        """Whether so many of fewer states leave room for the check: the share of failures with which it would hold."""
+        return failed * self._plan.rollouts <= self._few * count
 
 
 def lowest_safe(values: Any, fails: Any, lowest: float, safe: Any) -> float | None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sekai.colours import FAINT, INK, SOFT
+from sekai.colours import FAINT, INK
 from sekai.safety.drawing import figure_of, svg_of
 from sekai.safety.page import Picture, Section, page, paragraphs, pictures, table
 
@@ -76,7 +76,6 @@ def _picture(title: str, curve: Curve) -> Picture:
     panel.plot(curve.steps, curve.values, color=INK, lw=1.8, marker="o", ms=3 if len(curve.steps) < 40 else 0)
     panel.grid(color=FAINT)
     panel.set_xlabel("environment steps")
-    panel.set_title(title, loc="left", fontsize=10, color=SOFT)
     first, last, low, high = curve.values[0], curve.values[-1], min(curve.values), max(curve.values)
     alt = (
         f"Curve over the run. {title}: {first:.3g} after {curve.steps[0]:,.0f} environment steps, {last:.3g} after "
