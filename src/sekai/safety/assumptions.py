@@ -29,6 +29,7 @@ def assumptions(certificate: Certificate, learner: Certified, system: System) ->
         "policy": "deterministic, the one that predict() executes",
         "opponents": list(certificate.opponents),
         "disturbances": repr(disturbances_of(system)) if certificate.opponents else None,
+        "greedy_goes_by": _greedy(certificate),
         "best_response_steps": certificate.best_response_steps,
         "initial_states": {
             "names": list(system.state_names),
@@ -85,6 +86,13 @@ def errors(certificate: Certificate, system: System) -> list[dict[str, str]]:
     if certificate.sets_before is not None:
         found.append(("sets are compared at the nodes of a grid; an exact one may be interpolated", "either"))
     return [{"what": what, "errs": errs} for what, errs in found]
+
+
+def _greedy(certificate: Certificate) -> str | None:
+    """What value the usual greedy opponent went by; None where there is none."""
+    if "greedy" not in certificate.opponents:
+        return None
+    return "the learner's own value" if certificate.sets_before is None else "the exact value"
 
 
 def _best_response(steps: int) -> str:

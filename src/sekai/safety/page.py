@@ -36,8 +36,9 @@ figure { margin: 0; } figure img { width: 100%; height: auto; display: block; ba
 figcaption { color: var(--soft); font-size: .9rem; margin-top: .35rem; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-th:first-child, td:first-child { text-align: left; } th { font-weight: 600; }
-.texts th, .texts td { text-align: left; overflow-wrap: anywhere; }
+td { white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; white-space: normal; } th { font-weight: 600; }
+.texts th, .texts td { text-align: left; white-space: normal; overflow-wrap: anywhere; }
 .texts td:first-child { color: var(--soft); min-width: 9rem; }
 footer { color: var(--soft); font-size: .9rem; margin-top: 2.5rem; }
 </style>
