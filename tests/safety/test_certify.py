@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from sekai.safety.assumptions import assumptions, errors, meaning
-from sekai.safety.certify import Certificate, Plan, certify, lowest_safe
+from sekai.safety.calibration import lowest_safe
+from sekai.safety.certify import Certificate, Plan, certify
 from sekai.safety.opponents import ConstantOpponent
 from sekai.safety.oracle import after_step, sampled_value
 from sekai.safety.starts import Starts
@@ -124,6 +125,23 @@ def test_a_policy_that_fails_everywhere_has_no_certificate() -> None:
     assert certificate.threshold is None and "is broken from 100.00% of the states" in certificate.reason
     assert certificate.before is not None and certificate.before.failed_at_worst == 600
     assert certificate.whole is None
+
+
+def test_a_threshold_whose_check_does_not_hold_is_not_given() -> None:
+    class TurnsBad(Brakes):
+        calls = 0
+
+        def predict(self, observation: Any, *, deterministic: bool = False) -> Any:
+            self.calls += 1
+            actions, _ = super().predict(observation, deterministic=deterministic)
+            # the set and its edge have chosen by then, 60 steps each
+            return np.ones_like(actions) if self.calls > 120 else actions, None
+
+    certificate = certify(TurnsBad(lambda s: TRUTH(s) - 1e-3), SYSTEM, plan=FEW)
+    assert certificate.threshold is None and certificate.share == 0.0
+    assert certificate.reason.startswith("the check of the set at V >= 0 failed: the promise was broken from ")
+    assert certificate.before is not None and certificate.before.failed_at_worst == 0
+    assert certificate.whole is not None and certificate.whole.at_most > 0.5
 
 
 @pytest.mark.parametrize("rollouts", [1, 298])

@@ -73,8 +73,8 @@ def certify(
     """
     from sekai.safety.assumptions import assumptions, errors
     from sekai.safety.binomial import trials_needed
+    from sekai.safety.calibration import Plan
     from sekai.safety.certificates import evaluate_certificate
-    from sekai.safety.certify import Plan
     from sekai.safety.certify import certify as calibrate
     from sekai.safety.picture import draw_certificate
     from sekai.safety.training import load_run

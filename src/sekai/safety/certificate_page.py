@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from sekai.safety.assumptions import errors, meaning
+from sekai.safety.calibration import Tried
 from sekai.safety.certificates import CertificateReport
-from sekai.safety.certify import Certificate, Tried
+from sekai.safety.certify import Certificate
 from sekai.safety.learning import Curve, learning_section
 from sekai.safety.page import Picture, Section, page, paragraphs, pictures, table, verdict
 from sekai.safety.picture import promise_picture, set_picture
