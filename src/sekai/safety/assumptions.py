@@ -59,8 +59,8 @@ def meaning(certificate: Certificate, system: System) -> list[str]:
     return [
         f"A certificate says: draw an initial state as stated below. If its value is at least the threshold, the "
         f"policy {kept} within {plan.steps} steps, except with a probability of at most {risk}, {met}. The same holds "
-        f"at the edge, for the {100 * plan.edge:g} % of the certified initial states with the least values. A certificate "
-        f"that does not hold is given with a probability of at most {wrong} (confidence {confidence}).",
+        f"at the edge, for the {100 * plan.edge:g} % of the certified initial states with the least values. A "
+        f"certificate that does not hold is given with a probability of at most {wrong} (confidence {confidence}).",
         "It does not say that any single state is safe, and nothing of initial states that are drawn in another way, "
         "of other opponents, of another system, or of what happens after these steps.",
     ]
