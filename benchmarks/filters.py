@@ -22,7 +22,8 @@ from stable_baselines3 import PPO
 
 from sekai.compat import to_sb3
 from sekai.safety.binomial import clopper_pearson
-from sekai.safety.certify import Plan, certify
+from sekai.safety.calibration import Plan
+from sekai.safety.certify import certify
 from sekai.safety.envs import SafetyVecEnv
 from sekai.safety.filters import (
     BestOf,

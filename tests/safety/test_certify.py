@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from sekai.safety.assumptions import assumptions, errors, meaning
-from sekai.safety.calibration import lowest_safe
-from sekai.safety.certify import Certificate, Plan, certify
+from sekai.safety.calibration import Plan, lowest_safe
+from sekai.safety.certify import Certificate, certify
 from sekai.safety.opponents import ConstantOpponent
 from sekai.safety.oracle import after_step, sampled_value
 from sekai.safety.starts import Starts

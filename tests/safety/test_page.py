@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from sekai.safety.assumptions import assumptions
+from sekai.safety.calibration import Plan
 from sekai.safety.certificate_page import certificate_page
 from sekai.safety.certificates import evaluate_certificate
-from sekai.safety.certify import Plan, certify
+from sekai.safety.certify import certify
 from sekai.safety.learning import Curve, read_curves, run_page
 from sekai.safety.opponents import ConstantOpponent
 from sekai.safety.page import Picture, Section, page, pictures, table, verdict
