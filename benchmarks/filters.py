@@ -2,10 +2,10 @@
 
 Exact: a mass between two walls is pushed to one of them and at random by turns, filtered by the exact value of the
 sampled-time system; nothing may fail, whatever the integrator. Learned: the value of a short SafetyPPO run filters,
-with the threshold that its own rollouts allow for a risk (`threshold_for`). A task policy of Stable-Baselines3, which
-wants to be close to one wall, is run with and without that filter from the same states, and so is one that was trained
-inside it, which has never learned to keep safe. Wanted: failures within the risk, and 0.9 of the return of the policy
-trained unfiltered on the runs that it survives unfiltered.
+with the threshold at which the certified set and its edge keep a risk (`certify`). A task policy of Stable-Baselines3,
+which wants to be close to one wall, is run with and without that filter from the same states, and so is one that was
+trained inside it, which has never learned to keep safe. Wanted: failures within the risk, and 0.9 of the return of the
+policy trained unfiltered on the runs that it survives unfiltered.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from stable_baselines3 import PPO
 
 from sekai.compat import to_sb3
 from sekai.safety.binomial import clopper_pearson
-from sekai.safety.certificates import threshold_for
+from sekai.safety.calibration import Plan
+from sekai.safety.certify import certify
 from sekai.safety.envs import SafetyVecEnv
 from sekai.safety.filters import (
     BestOf,
@@ -39,7 +40,6 @@ from sekai.safety.filters import (
 )
 from sekai.safety.learners import SafetyPPO
 from sekai.safety.oracle import sampled_value
-from sekai.safety.promises import keeps_promise
 from sekai.safety.systems import DoubleIntegrator
 from sekai.spaces import Box
 
@@ -175,13 +175,11 @@ def learned_lines(train: int, task_steps: int, risk: float, seed: int) -> None:
         "MlpPolicy", vec, seed=seed, device="cpu", failure_value=-1.0, n_steps=64, batch_size=512
     ).learn(train)
     value, fallback = value_of(learner, system), policy_of(learner, system)
-    drawn = system.start(np.random.default_rng(seed + 1).random((8000, 2)))
-    threshold = threshold_for(value(drawn), ~keeps_promise(learner, system, drawn, steps=200), risk)
-    if threshold is None:
-        print(f"No threshold of the value has a risk of at most {risk}: train longer.")
+    certificate = certify(learner, system, risk=risk, plan=Plan(seed=seed + 1))
+    if certificate.threshold is None or certificate.edge is None:
+        print(f"Nothing is certified at a risk of {risk}: {certificate.reason}")
         return
-    # below 0 the value itself promises nothing
-    threshold = max(threshold, 0.0)
+    threshold, edge = certificate.threshold, certificate.edge
 
     def shield() -> Shield:
         return Shield(NextValue(system, value), fallback, SPACE, threshold=threshold)
@@ -190,7 +188,8 @@ def learned_lines(train: int, task_steps: int, risk: float, seed: int) -> None:
     exact_share = float((np.asarray(sampled_value(system, starts)) >= 0).mean())
     promised = value(starts) >= threshold
     print(f"\nlearned value, {train:,} steps: threshold {threshold:.3f} for a risk of {risk}; it promises")
-    print(f"{promised.mean() / exact_share:.3f} of the area of the exact set")
+    share = promised.mean() / exact_share
+    print(f"{share:.3f} of the area of the exact set; P(fail) at its edge is at most {edge.at_most:.4f}")
     starts = starts[promised][:3000]
     inner = Chase(64, system)
     filtered_training = FilteredEnv(inner, shield(), states=lambda: inner.states)

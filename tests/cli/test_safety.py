@@ -21,7 +21,8 @@ def test_a_run_leaves_its_configuration_log_model_numbers_and_picture(
     folder = tmp_path / "run"
     assert main([*RUN, "--steps", "256", "--out", str(folder), "--task-option", "integrator=euler"]) == 0
     names = {path.name for path in folder.iterdir()}
-    assert names == {"config.json", "recipe.yaml", "progress.jsonl", "model.zip", "certificate.json", "certificate.png"}
+    measured = {"certificate.json", "certificate.png", "certificate.html"}
+    assert names == {"config.json", "recipe.yaml", "progress.jsonl", "model.zip", "report.html", *measured}
     config = json.loads((folder / "config.json").read_text())
     assert config["task_options"] == {"integrator": "euler"} and config["learner_options"]["n_steps"] == 16
     numbers = json.loads((folder / "certificate.json").read_text())
@@ -29,9 +30,33 @@ def test_a_run_leaves_its_configuration_log_model_numbers_and_picture(
     out = capsys.readouterr().out
     assert f"iou={numbers['iou']:.4f}" in out and "steps=256" in out
 
-    (folder / "certificate.json").unlink()
-    assert main(["certify", str(folder), "--rollouts", "500"]) == 0
-    assert json.loads((folder / "certificate.json").read_text())["rollouts"] == 500
+    assert numbers["calibrated"]["risk"] == 0.01 and numbers["assumed"]["opponents"] == []
+    assert numbers["errs"][0]["errs"] == "bold"
+    assert "SafetyPPO on safety/DoubleIntegrator-v0" in (folder / "report.html").read_text(encoding="utf-8")
+
+    for name in measured:
+        (folder / name).unlink()
+    assert main(["certify", str(folder), "--rollouts", "500", "--risk", "0.2", "--confidence", "0.8", "--no-html"]) == 0
+    again = json.loads((folder / "certificate.json").read_text())
+    assert again["rollouts"] == 500 and again["calibrated"]["risk"] == 0.2 and again["assumed"]["confidence"] == 0.8
+    # half as many for each set of states
+    assert again["assumed"]["rollouts"] == 250
+    assert not (folder / "certificate.html").exists()
+
+
+def test_a_game_is_certified_against_each_opponent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from sekai.safety.training import RunConfig, train
+
+    options = {"n_steps": 16, "batch_size": 64}
+    config = RunConfig(task="safety/DoubleIntegratorForce-v0", num_envs=8, learner_options=options)
+    train(config, 256, tmp_path)
+    assert main(["certify", str(tmp_path), "--rollouts", "200", "--risk", "0.05", "--no-html"]) == 0
+    numbers = json.loads((tmp_path / "certificate.json").read_text())
+    assert set(numbers["opponents"]) == set(numbers["assumed"]["opponents"]) == {"zero", "random", "greedy"}
+    assert numbers["assumed"]["greedy_goes_by"] == "the exact value"
+    # a policy of no training breaks its promise: nothing can be certified, and it is said
+    assert numbers["calibrated"]["threshold"] is None
+    assert "Nothing is certified at a risk of 0.05: " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -72,6 +97,7 @@ def test_tasks_of_finance_are_trained_and_certified(task: str, mode: str, tmp_pa
         (["train", "--out", "x"], "No task is given: name one, or a recipe"),
         (["train", "--out", "x", "--recipe", "nowhere.yaml"], "nowhere.yaml"),
         (["certify", "nowhere"], "nowhere holds no run"),
+        (["certify", "nowhere", "--risk", "1"], "risk is 1.0 and confidence 0.95; expected both between 0 and 1."),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_line(

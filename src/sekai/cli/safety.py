@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -12,7 +13,7 @@ from typing import Any
 from sekai.cli.errors import BadValue
 from sekai.cli.output import on_terminal, progress, show_table
 
-CERTIFICATE, PICTURE = "certificate.json", "certificate.png"
+CERTIFICATE, PICTURE, PAGE, REPORT = "certificate.json", "certificate.png", "certificate.html", "report.html"
 
 
 def train(recipe_file: Path | None, folder: Path, given: Mapping[str, Any]) -> None:
@@ -44,28 +45,77 @@ def train(recipe_file: Path | None, folder: Path, given: Mapping[str, Any]) -> N
     with progress(f"{recipe.mode} {recipe.algorithm} on {recipe.task}", recipe.steps) as advance:
         learner = run(config, recipe.steps, folder, advance=advance, threads=1)
     print(f"{folder} steps={learner.num_timesteps} seconds={time.perf_counter() - started:.1f}")
+    _write_report(folder, learner)
     if system is None:
         print(f"{folder} no_certificate: the exact set of {recipe.task} is not known")
     else:
         certify(folder)
 
 
-def certify(folder: Path, *, rollouts: int = 4000, seed: int = 0) -> None:
-    """Measure the certificate of a run against the truth, and write its numbers and picture into the folder."""
+def certify(
+    folder: Path,
+    *,
+    rollouts: int = 4000,
+    seed: int = 0,
+    risk: float = 0.01,
+    confidence: float = 0.95,
+    html: bool = True,
+) -> None:
+    """Measure the certificate of a run against the truth and calibrate it; numbers, picture and page go to the folder.
+
+    Args:
+        folder: of the run.
+        rollouts: from as many random states; half as many of each set choose and check the threshold, and at least as
+            many as the risk and the confidence take.
+        seed: of these states.
+        risk, confidence: of the calibrated certificate, within (0, 1).
+        html: whether to write the page.
+    """
+    from sekai.safety.assumptions import assumptions, errors
+    from sekai.safety.binomial import trials_needed
+    from sekai.safety.calibration import Plan
     from sekai.safety.certificates import evaluate_certificate
+    from sekai.safety.certify import certify as calibrate
     from sekai.safety.picture import draw_certificate
     from sekai.safety.training import load_run
     from sekai.safety.truth import truth_of
 
-    config, learner = load_run(folder)
+    plan = Plan(rollouts=max(rollouts // 2, trials_needed(risk, confidence=confidence)), seed=seed)
+    config, learner = load_run(folder, threads=1)
     system = system_of(config.task, config.task_options)
-    report = evaluate_certificate(learner, system, truth_of(system), rollouts=rollouts, seed=seed)
+    truth = truth_of(system)
+    report = evaluate_certificate(learner, system, truth, rollouts=rollouts, seed=seed)
+    certificate = calibrate(learner, system, risk=risk, confidence=confidence, truth=truth, plan=plan)
+    assumed = assumptions(certificate, learner, system)
     numbers = report.numbers()
-    (folder / CERTIFICATE).write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
+    calibrated = certificate.numbers()
+    kept = {**numbers, "calibrated": calibrated, "assumed": assumed, "errs": errors(certificate, system)}
+    (folder / CERTIFICATE).write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
     title = f"{type(learner).__name__} on {config.task}, {learner.num_timesteps:,} steps, seed {config.seed}"
     draw_certificate(report, system, folder / PICTURE, title)
-    _show(title, numbers)
+    _show(title, numbers, calibrated)
     print(f"{folder / PICTURE} saved")
+    if html:
+        from sekai.safety.certificate_page import certificate_page
+        from sekai.safety.learning import read_curves
+        from sekai.safety.training import PROGRESS
+
+        curves = read_curves(folder / PROGRESS)
+        text = certificate_page(certificate, report, system, title=title, assumed=assumed, curves=curves)
+        (folder / PAGE).write_text(text, encoding="utf-8")
+        print(f"{folder / PAGE} saved")
+
+
+def _write_report(folder: Path, learner: Any) -> None:
+    """Write the page of a run."""
+    from sekai.safety.learning import read_curves, run_page
+    from sekai.safety.training import CONFIG, PROGRESS
+
+    config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    title = f"{type(learner).__name__} on {config['task']}, {learner.num_timesteps:,} steps, seed {config['seed']}"
+    text = run_page(title, config, read_curves(folder / PROGRESS), f"sekai {sys.modules['sekai'].__version__}")
+    (folder / REPORT).write_text(text, encoding="utf-8")
+    print(f"{folder / REPORT} saved")
 
 
 def system_of(id: str, options: dict[str, Any]) -> Any:
@@ -100,7 +150,7 @@ def parsed(options: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def _show(title: str, numbers: dict[str, Any]) -> None:
+def _show(title: str, numbers: dict[str, Any], calibrated: dict[str, Any]) -> None:
     low, high = numbers["fails_if_certified_bounds"]
     rows = [
         ("intersection over union with the exact set", "iou", f"{numbers['iou']:.4f}"),
@@ -110,8 +160,16 @@ def _show(title: str, numbers: dict[str, Any]) -> None:
         ("P(fail | V >= 0)", "p_fail_certified", f"{numbers['fails_if_certified']:.4f}"),
         ("  at least, at most", "p_fail_bounds", f"{low:.4f}..{high:.4f}"),
         ("P(V >= 0 | fail)", "p_certified_fail", f"{numbers['certified_if_fails']:.4f}"),
+        (f"threshold for a risk of {calibrated['risk']:g}", "threshold", _threshold(calibrated)),
+        ("  share of initial states above it", "share", f"{calibrated['share']:.4f}"),
     ]
     if on_terminal():
         show_table(title, ("certificate", "value"), [(text, value) for text, _, value in rows], right=True)
     else:
         print(title.replace(" ", "_"), *(f"{name}={value}" for _, name, value in rows))
+    if calibrated["threshold"] is None:
+        print(f"Nothing is certified at a risk of {calibrated['risk']:g}: {calibrated['reason']}.")
+
+
+def _threshold(calibrated: dict[str, Any]) -> str:
+    return "none" if calibrated["threshold"] is None else f"{calibrated['threshold']:.4f}"

@@ -5,24 +5,25 @@ A certificate says of a state: from here the policy stays safe (avoid), or reach
 
     the set      {V >= 0} against the exact set of the same sampled-time system, one step later, since V leaves out the
                  margin of the state itself: intersection over union, and the shares wrongly called safe and missed
-    the promise  rollouts of the deterministic policy, against the worst disturbance where there is one, from states
-                 spread evenly over the initial ones: how often it fails where V >= 0, with exact (Clopper-Pearson)
-                 bounds
+    the promise  rollouts of the deterministic policy, against each of some opponents where there is a disturbance, from
+                 states spread evenly over the initial ones: how often it fails where V >= 0, with exact
+                 (Clopper-Pearson) bounds. Without another word it fails where at least one of them makes it fail
 
 The policy can be nearly perfect while the certificate is wrong by half, so a success rate measures neither.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sekai.safety.binomial import Interval, clopper_pearson
+from sekai.safety.opponents import Opponent, opponents_for
 from sekai.safety.oracle import Grid, SetComparison, compare_sets
-from sekai.safety.promises import Certified, keeps_promise
+from sekai.safety.promises import Certified, fails_at_worst, fails_by_opponent
 from sekai.safety.systems.base import System
 
 Floats = NDArray[np.float64]
@@ -42,6 +43,20 @@ class Calibration(NamedTuple):
     bounds: list[Interval]
 
 
+class AgainstOpponent(NamedTuple):
+    """The promise against one opponent.
+
+    Attributes:
+        policy_keeps: share of the exact set from which the policy keeps the promise.
+        fails_if_certified: P(fail | V >= 0).
+        bounds: of it; those of all opponents hold together with the confidence of the report.
+    """
+
+    policy_keeps: float
+    fails_if_certified: float
+    bounds: Interval
+
+
 class CertificateReport(NamedTuple):
     """What `evaluate_certificate` found.
 
@@ -55,6 +70,7 @@ class CertificateReport(NamedTuple):
         rollouts: all of them.
         calibration: failures by value.
         confidence: of the bounds.
+        opponents: the same by opponent, `NOBODY` for a system without a disturbance.
         grid, learned, exact: the states, the learned and the exact value on them, for a picture.
     """
 
@@ -67,6 +83,7 @@ class CertificateReport(NamedTuple):
     rollouts: int
     calibration: Calibration
     confidence: float
+    opponents: dict[str, AgainstOpponent]
     grid: Grid
     learned: Floats
     exact: Floats
@@ -84,6 +101,9 @@ class CertificateReport(NamedTuple):
             "certified": self.certified,
             "rollouts": self.rollouts,
             "confidence": self.confidence,
+            "opponents": {
+                name: {**against._asdict(), "bounds": list(against.bounds)} for name, against in self.opponents.items()
+            },
             "calibration": {
                 "values": self.calibration.values,
                 "failures": self.calibration.failures,
@@ -102,6 +122,7 @@ def evaluate_certificate(
     steps: int = 200,
     confidence: float = 0.95,
     seed: int = 0,
+    opponents: Mapping[str, Opponent] | None = None,
 ) -> CertificateReport:
     """Measure a learned certificate.
 
@@ -112,32 +133,27 @@ def evaluate_certificate(
         cells: nodes of each axis of the grid on which sets are compared.
         rollouts, steps: how many, and how long.
         confidence: of the bounds.
-        seed: of the states that rollouts start in.
+        seed: of the states that rollouts start in, and of a random opponent.
+        opponents: that choose the disturbance, by name; by default those of `opponents_for`, whose greedy one goes by
+            the truth, and so is the worst response to every action.
 
     Raises:
-        ValueError: the system has a disturbance, and none that is the worst in every state; rollouts with another would
-            understate how often the promise is broken.
+        ValueError: opponents, and the system has no disturbance.
     """
-    if system.disturbance is not None and system.worst_disturbance is None:
-        raise ValueError(
-            f"{system} has a disturbance, against which a certificate has to hold at its worst, and none is known that "
-            "is the worst in every state: evaluate a system without one."
-        )
-    grid = Grid.around(system, cells, margin=0.1)
-    exact = np.asarray(truth(grid.states), np.float64)
-    learned = np.asarray(learner.predict_value(np.asarray(system.observe(grid.states), np.float32)), np.float64)
-    alive = np.asarray(system.g(grid.states)) >= 0  # nobody asks whether what has failed is safe
+    against = opponents_for(learner, system, truth, opponents=opponents, seed=seed)
+    grid, learned, exact, alive = _on_grid(learner, system, truth, cells)
     sets = compare_sets((learned >= 0) & alive, (exact >= 0) & alive, weights=grid.cells)
 
     drawn = system.start(np.random.default_rng(seed).random((rollouts, system.state_size)))
-    kept = keeps_promise(learner, system, drawn, steps=steps)
+    by_opponent = fails_by_opponent(learner, system, drawn, against, steps=steps)
     values = np.asarray(learner.predict_value(np.asarray(system.observe(drawn), np.float32)), np.float64)
-    certified, fails = values >= 0, ~kept
+    certified, fails = values >= 0, fails_at_worst(by_opponent)
     safe = np.asarray(truth(drawn)) >= 0
     broken = int((fails & certified).sum())
+    each = 1.0 - (1.0 - confidence) / len(by_opponent)
     return CertificateReport(
         sets=sets,
-        policy_keeps=_share(kept & safe, safe),
+        policy_keeps=_share(~fails & safe, safe),
         fails_if_certified=_share(fails & certified, certified),
         fails_if_certified_bounds=clopper_pearson(broken, int(certified.sum()), confidence=confidence),
         certified_if_fails=_share(fails & certified, fails),
@@ -145,10 +161,37 @@ def evaluate_certificate(
         rollouts=rollouts,
         calibration=_calibration(values, fails, confidence),
         confidence=confidence,
+        opponents={name: _against(flags, certified, safe, each) for name, flags in by_opponent.items()},
         grid=grid,
         learned=learned,
         exact=exact,
     )
+
+
+def compare_with_truth(
+    learner: Certified, system: System, truth: Callable[[Any], Any], cells: int, level: float
+) -> SetComparison:
+    """The set {V >= level} against the exact one; arguments as for `evaluate_certificate`."""
+    grid, learned, exact, alive = _on_grid(learner, system, truth, cells)
+    return compare_sets((learned >= level) & alive, (exact >= 0) & alive, weights=grid.cells)
+
+
+def _on_grid(
+    learner: Certified, system: System, truth: Callable[[Any], Any], cells: int
+) -> tuple[Grid, Floats, Floats, NDArray[np.bool_]]:
+    """A grid, the learned and the exact value on it, and where g >= 0."""
+    grid = Grid.around(system, cells, margin=0.1)
+    exact = np.asarray(truth(grid.states), np.float64)
+    learned = np.asarray(learner.predict_value(np.asarray(system.observe(grid.states), np.float32)), np.float64)
+    # nobody asks whether what has failed is safe
+    return grid, learned, exact, np.asarray(system.g(grid.states)) >= 0
+
+
+def _against(
+    fails: NDArray[np.bool_], certified: NDArray[np.bool_], safe: NDArray[np.bool_], confidence: float
+) -> AgainstOpponent:
+    bounds = clopper_pearson(int((fails & certified).sum()), int(certified.sum()), confidence=confidence)
+    return AgainstOpponent(_share(~fails & safe, safe), _share(fails & certified, certified), bounds)
 
 
 def threshold_for(

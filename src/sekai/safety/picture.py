@@ -9,9 +9,10 @@ import numpy as np
 
 from sekai.colours import FAINT, INK, SOFT
 from sekai.safety.certificates import CertificateReport
+from sekai.safety.drawing import figure_of, svg_of
 from sekai.safety.systems.base import System
 
-EXACT = "#d1603d"
+EXACT, INNER = "#d1603d", "#1f4fd8"
 
 
 def draw_certificate(report: CertificateReport, system: System, output: Path, title: str) -> None:
@@ -37,19 +38,42 @@ def draw_certificate(report: CertificateReport, system: System, output: Path, ti
     figure.savefig(output)
 
 
-def _draw_sets(panel: Any, report: CertificateReport, system: System) -> None:
+def set_picture(report: CertificateReport, system: System, threshold: float | None) -> bytes:
+    """The left panel alone as SVG, with the certified set where a threshold is given."""
+    figure, panel = figure_of(6.2, 4.8)
+    _draw_sets(panel, report, system, threshold)
+    return svg_of(figure)
+
+
+def promise_picture(report: CertificateReport, threshold: float | None) -> bytes:
+    """The right panel alone as SVG, with the threshold where one is given."""
+    figure, panel = figure_of(6.2, 4.8)
+    _draw_promise(panel, report)
+    if threshold is not None:
+        panel.axvline(threshold, color=INNER, lw=1.8, ls="dashdot", label=f"threshold {threshold:.3g}")
+        panel.legend(loc="upper right", edgecolor=FAINT)
+    return svg_of(figure)
+
+
+def _draw_sets(panel: Any, report: CertificateReport, system: System, threshold: float | None = None) -> None:
     middle: Any = (slice(None), slice(None), *(axis.count // 2 for axis in report.grid.axes[2:]))
     first, second = (np.linspace(axis.low, axis.high, axis.count) for axis in report.grid.axes[:2])
     learned, exact = report.learned[middle].T, report.exact[middle].T
     alive = np.asarray(system.g(report.grid.states))[middle].T >= 0
     limit = float(np.abs(learned[alive]).max())
     shown = np.where(alive, learned, np.nan)
-    colours = panel.pcolormesh(first, second, shown, cmap="BrBG", vmin=-limit, vmax=limit, shading="nearest")
+    colours = panel.pcolormesh(
+        first, second, shown, cmap="BrBG", vmin=-limit, vmax=limit, shading="nearest", rasterized=True
+    )
     panel.figure.colorbar(colours, ax=panel, label="learned value V")
-    for values, style, colour in ((learned, "solid", INK), (exact, "dashed", EXACT)):
+    shown_sets = [(learned, "solid", INK), (exact, "dashed", EXACT)]
+    if threshold:
+        shown_sets.append((learned - threshold, "dashdot", INNER))
+        panel.plot([], [], color=INNER, lw=2, ls="dashdot", label=f"certified: V = {threshold:.3g}")
+    for values, line, colour in shown_sets:
         inside = np.where(alive, values, -1e-9)  # failed states are in no set
         if (inside >= 0).any():
-            panel.contour(first, second, inside, levels=[0.0], colors=[colour], linestyles=[style], linewidths=2.0)
+            panel.contour(first, second, inside, levels=[0.0], colors=[colour], linestyles=[line], linewidths=2.0)
     panel.plot([], [], color=INK, lw=2, label="learned: V = 0")
     panel.plot([], [], color=EXACT, lw=2, ls="dashed", label="exact")
     panel.legend(loc="upper right", frameon=True, framealpha=0.9, edgecolor=FAINT)

@@ -140,8 +140,12 @@ def train(
     return learner
 
 
-def load_run(folder: Path) -> tuple[RunConfig, SafetyLearner]:
+def load_run(folder: Path, *, threads: int | None = None) -> tuple[RunConfig, SafetyLearner]:
     """The configuration and the learner of a run.
+
+    Args:
+        folder: of the run.
+        threads: of torch, as for `train`.
 
     Raises:
         FileNotFoundError: the folder holds none.
@@ -150,6 +154,8 @@ def load_run(folder: Path) -> tuple[RunConfig, SafetyLearner]:
         raise FileNotFoundError(f"{folder} holds no run: it has no {CONFIG} and {MODEL}, which `sekai train` writes.")
     config = RunConfig(**json.loads((folder / CONFIG).read_text(encoding="utf-8")))
     cls = resolve_learner(config.mode, config.algorithm, config.players)
+    if threads is not None:
+        torch.set_num_threads(threads)
     return config, cls.load(folder / MODEL, device="cpu")
 
 

@@ -15,7 +15,7 @@ A filter is three parts, each of which can be changed for another:
 Rows, `(N, ...)`, are what the parts read of N slots: states or observations, as the filter is given them. Actions are
 `(N, U)`, within a bounded box; they are judged as the box stores them, so that what is executed is what was judged.
 Margins are `(N,)`. What is promised is that of the monitor: a margin of a learned value is worth what its calibration
-says, see `sekai.safety.certificates.threshold_for`.
+says, see `sekai.safety.certify`.
 """
 
 from sekai.safety.filters.env import FilteredEnv

@@ -52,7 +52,7 @@ class Shield:
         space: the bounded `Box` of one action, `(U,)`. What is asked for outside is first brought to its bounds.
         intervention: what is tried before the fallback; by default nothing.
         threshold: the margin that an action needs. Exact values in float64 lose some 1e-15 a step, so ask for 1e-9;
-            for learned ones it comes from `threshold_for`.
+            for learned ones it is that of a certificate, see `sekai.safety.certify`.
         hysteresis: how much more it needs while the slot is latched, at least 0.
 
     Attributes:

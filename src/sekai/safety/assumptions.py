@@ -1,0 +1,101 @@
+"""What a certificate rests on, and in which direction each approximation errs, in words for a report."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from sekai.safety.certify import Certificate
+from sekai.safety.opponents import disturbances_of
+from sekai.safety.promises import Certified
+from sekai.safety.systems.base import System
+
+
+def assumptions(certificate: Certificate, learner: Certified, system: System) -> dict[str, Any]:
+    """What was assumed, with keys that are always the same.
+
+    Args:
+        certificate: what was found.
+        learner: of whom.
+        system: for which dynamics.
+    """
+    plan = certificate.plan
+    low, high = ([float(number) for number in bounds] for bounds in (system.reset_low, system.reset_high))
+    return {
+        "version": sys.modules["sekai"].__version__,
+        "learner": type(learner).__name__,
+        "system": repr(system),
+        "mode": "reach-avoid" if system.provides_l else "avoid",
+        "policy": "deterministic, the one that predict() executes",
+        "opponents": list(certificate.opponents),
+        "disturbances": repr(disturbances_of(system)) if certificate.opponents else None,
+        "greedy_goes_by": _greedy(certificate),
+        "best_response_steps": certificate.best_response_steps,
+        "initial_states": {
+            "names": list(system.state_names),
+            "low": low,
+            "high": high,
+            "drawn": "as System.start draws them, those with g < 0 left out",
+        },
+        "rollouts": plan.rollouts,
+        "steps": plan.steps,
+        "seconds": plan.steps * system.dt,
+        "edge": plan.edge,
+        "lowest": plan.lowest,
+        "seed": plan.seed,
+        "risk": certificate.risk,
+        "confidence": certificate.confidence,
+    }
+
+
+def meaning(certificate: Certificate, system: System) -> list[str]:
+    """What a certificate says, and what it does not, one text a paragraph."""
+    plan = certificate.plan
+    kept = "reaches the target without failing" if system.provides_l else "does not fail"
+    risk, confidence = f"{100 * certificate.risk:g} %", f"{100 * certificate.confidence:g} %"
+    against = ", ".join(certificate.opponents)
+    met = f"whichever of these opponents it meets: {against}" if against else "in the system as it is, undisturbed"
+    wrong = f"{100 * (1 - certificate.confidence):.3g} %"
+    return [
+        f"A certificate says: draw an initial state as stated below. If its value is at least the threshold, the "
+        f"policy {kept} within {plan.steps} steps, except with a probability of at most {risk}, {met}. The same holds "
+        f"at the edge, for the {100 * plan.edge:g} % of the certified initial states with the least values. A "
+        f"certificate that does not hold is given with a probability of at most {wrong} (confidence {confidence}).",
+        "It does not say that any single state is safe, and nothing of initial states that are drawn in another way, "
+        "of other opponents, of another system, or of what happens after these steps.",
+    ]
+
+
+def errors(certificate: Certificate, system: System) -> list[dict[str, str]]:
+    """Each approximation, as "what", and the direction in which it "errs": "bold" where unsafe may be called safe,
+    "careful" where safe may be called unsafe, or "either"."""
+    plan, reach = certificate.plan, system.provides_l
+    late = "a target that is reached later counts as missed" if reach else "a later failure is not seen"
+    found = [(f"rollouts end after {plan.steps} steps: {late}", "careful" if reach else "bold")]
+    if certificate.opponents:
+        found += [
+            ("an opponent that is not named may be worse", "bold"),
+            (_best_response(certificate.best_response_steps), "bold"),
+            ("in each state the opponent counts that breaks the promise, if one of them does", "careful"),
+        ]
+    found += [
+        ("the bounds are exact, and hold with at least the confidence", "careful"),
+        ("the threshold leaves room, so that its check can be expected to hold", "careful"),
+        ("the edge is drawn by value, not as a filter that is leaned on visits it", "either"),
+    ]
+    if certificate.sets_before is not None:
+        found.append(("sets are compared at the nodes of a grid; an exact one may be interpolated", "either"))
+    return [{"what": what, "errs": errs} for what, errs in found]
+
+
+def _greedy(certificate: Certificate) -> str | None:
+    """What value the usual greedy opponent went by; None where there is none."""
+    if "greedy" not in certificate.opponents:
+        return None
+    return "the learner's own value" if certificate.sets_before is None else "the exact value"
+
+
+def _best_response(steps: int) -> str:
+    if steps == 0:
+        return "no opponent was trained to break this policy"
+    return f"an opponent was trained for {steps:,} steps to break this policy: a longer search may find more"
