@@ -54,9 +54,24 @@ def test_a_game_is_certified_against_each_opponent(tmp_path: Path, capsys: pytes
     numbers = json.loads((tmp_path / "certificate.json").read_text())
     assert set(numbers["opponents"]) == set(numbers["assumed"]["opponents"]) == {"zero", "random", "greedy"}
     assert numbers["assumed"]["greedy_goes_by"] == "the exact value"
+    assert numbers["assumed"]["best_response_steps"] == 0
     # a policy of no training breaks its promise: nothing can be certified, and it is said
     assert numbers["calibrated"]["threshold"] is None
     assert "Nothing is certified at a risk of 0.05: " in capsys.readouterr().out
+
+
+def test_a_certificate_says_for_how_long_a_best_response_was_trained(tmp_path: Path) -> None:
+    from sekai.safety.training import RunConfig, train
+
+    options = {"n_steps": 16, "batch_size": 64}
+    game = "safety/DoubleIntegratorForce-v0"
+    train(RunConfig(task=game, players=2, num_envs=16, learner_options=options), 256, tmp_path)
+    assert main(["certify", str(tmp_path), "--rollouts", "100", "--risk", "0.1", "--best-response", "1600"]) == 0
+    numbers = json.loads((tmp_path / "certificate.json").read_text())
+    # "current" is the disturbance that learned together with the controller
+    assert set(numbers["opponents"]) == {"zero", "random", "greedy", "current", "best_response"}
+    assert numbers["assumed"]["best_response_steps"] == 1600
+    assert "trained for 1,600 steps to break this policy" in (tmp_path / "certificate.html").read_text()
 
 
 @pytest.mark.parametrize(

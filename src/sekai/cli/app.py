@@ -269,9 +269,20 @@ def _certify(
     seed: Annotated[int, typer.Option(min=0, help="Seed of these states.")] = 0,
     risk: Annotated[float, typer.Option(help="Largest P(fail) above the calibrated threshold.")] = 0.01,
     confidence: Annotated[float, typer.Option(help="That the risk is no higher.")] = 0.95,
+    best_response: Annotated[
+        int, typer.Option(min=0, help="Environment steps of training a disturbance to break this policy.")
+    ] = 0,
     html: Annotated[bool, typer.Option("--html/--no-html", help="Write certificate.html.")] = True,
 ) -> None:
     """Measure the certificate of a safety run against the truth and calibrate it, with a picture and a page."""
     from sekai.cli.safety import certify
 
-    certify(folder, rollouts=rollouts, seed=seed, risk=risk, confidence=confidence, html=html)
+    certify(
+        folder,
+        rollouts=rollouts,
+        seed=seed,
+        risk=risk,
+        confidence=confidence,
+        best_response=best_response,
+        html=html,
+    )

@@ -59,6 +59,7 @@ def certify(
     seed: int = 0,
     risk: float = 0.01,
     confidence: float = 0.95,
+    best_response: int = 0,
     html: bool = True,
 ) -> None:
     """Measure the certificate of a run against the truth and calibrate it; numbers, picture and page go to the folder.
@@ -69,6 +70,7 @@ def certify(
             many as the risk and the confidence take.
         seed: of these states.
         risk, confidence: of the calibrated certificate, within (0, 1).
+        best_response: for how many environment steps a disturbance is trained to break this policy; 0 for none.
         html: whether to write the page.
     """
     from sekai.safety.assumptions import assumptions, errors
@@ -76,6 +78,7 @@ def certify(
     from sekai.safety.calibration import Plan
     from sekai.safety.certificates import evaluate_certificate
     from sekai.safety.certify import certify as calibrate
+    from sekai.safety.opponents import opponents_for
     from sekai.safety.picture import draw_certificate
     from sekai.safety.training import load_run
     from sekai.safety.truth import truth_of
@@ -84,8 +87,21 @@ def certify(
     config, learner = load_run(folder, threads=1)
     system = system_of(config.task, config.task_options)
     truth = truth_of(system)
-    report = evaluate_certificate(learner, system, truth, rollouts=rollouts, seed=seed)
-    certificate = calibrate(learner, system, risk=risk, confidence=confidence, truth=truth, plan=plan)
+    opponents = opponents_for(learner, system, truth, seed=seed)
+    if best_response:
+        opponents["best_response"] = _trained_opponent(learner, system, config.num_envs, best_response, seed)
+    against = opponents or None
+    report = evaluate_certificate(learner, system, truth, opponents=against, rollouts=rollouts, seed=seed)
+    certificate = calibrate(
+        learner,
+        system,
+        risk=risk,
+        confidence=confidence,
+        opponents=against,
+        truth=truth,
+        best_response_steps=best_response,
+        plan=plan,
+    )
     assumed = assumptions(certificate, learner, system)
     numbers = report.numbers()
     calibrated = certificate.numbers()
@@ -104,6 +120,24 @@ def certify(
         text = certificate_page(certificate, report, system, title=title, assumed=assumed, curves=curves)
         (folder / PAGE).write_text(text, encoding="utf-8")
         print(f"{folder / PAGE} saved")
+
+
+def _trained_opponent(learner: Any, system: Any, num_envs: int, steps: int, seed: int) -> Any:
+    """A disturbance that has been trained against the policy of a learner."""
+    from sekai.safety.learners import best_response
+    from sekai.safety.tensor import SafetyTensorEnv
+
+    if system.disturbance is None:
+        raise BadValue(f"--best-response {steps}: {system} has no disturbance, so there is nothing to respond with.")
+    env = SafetyTensorEnv(num_envs, system, disturbance="player", seed=seed)
+    with progress("best response", steps) as advance:
+
+        def tell(found: Any, everywhere: Any) -> bool:
+            advance(env.num_envs)
+            return True
+
+        response = best_response(learner, env, mode=learner.mode, steps=steps, seed=seed, callback=tell)
+    return response.opponents(system)["current"]
 
 
 def _write_report(folder: Path, learner: Any) -> None:
