@@ -57,7 +57,8 @@ LEARNERS: dict[str, tuple[str, int, int, dict[str, Any]]] = {
     "sac": ("sac", 300_000, 64, {**SMALL, **LONG}),
 }
 LINES = [
-    Line(f"{system}-{learner}", made, *what) for system, made in SYSTEMS.items() for learner, what in LEARNERS.items()
+    *(Line(f"{system}-{name}", made, *what) for system, made in SYSTEMS.items() for name, what in LEARNERS.items()),
+    Line("drift-0.5-ppo-1.6M", SYSTEMS["drift-0.5"], "ppo", 1_600_000, 256, LEARNERS["ppo"][3]),
 ]
 
 
