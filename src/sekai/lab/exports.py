@@ -16,32 +16,31 @@ from sekai.lab.setups import Setup
 COLUMNS = tuple(field.name for field in fields(Cell))
 _JSON = ("action", "observation", "next_observation", "info")
 
+# Worker processes of the backend proc import the script again; nothing may happen then.
 _SCRIPT = '''"""A run of `sekai lab`, played again: prints what its collector counted, and every call as letters."""
 
 from sekai.collect import Collector
 from sekai.lab import LETTERS, Setup
 
-setup = {setup}
-calls = {calls}
+SETUP = {setup}
+CALLS = {calls}
 
-with setup.make() as vec:
-    collector = Collector(vec, setup.player(vec), fragment_length=calls, restart=setup.restart)
-    collector.reset(seed=setup.seed)
-    fragment = collector.collect()
 
-counted = collector.counters
-print("calls", counted.calls)
-print("valid", counted.valid)
-print("reset_only", counted.reset_only)
-print("frozen", counted.frozen)
-print("episodes", counted.terminated + counted.truncated)
-print("calls x slots would claim", counted.calls * setup.slots)
-for row in fragment.kind:
-    print("".join(LETTERS[kind] for kind in row))
-'''
+def main():
+    with SETUP.make() as vec:
+        collector = Collector(vec, SETUP.player(vec), fragment_length=CALLS, restart=SETUP.restart)
+        collector.reset(seed=SETUP.seed)
+        fragment = collector.collect()
+    counted = collector.counters
+    print("calls", counted.calls)
+    print("valid", counted.valid)
+    print("reset_only", counted.reset_only)
+    print("frozen", counted.frozen)
+    print("episodes", counted.terminated + counted.truncated)
+    print("calls x slots would claim", counted.calls * SETUP.slots)
+    for row in fragment.kind:
+        print("".join(LETTERS[kind] for kind in row))
 
-# Worker processes import the script again; what it does must then not happen.
-_MAIN = '''
 
 if __name__ == "__main__":
     main()
@@ -68,13 +67,7 @@ def to_script(run: Run) -> str:
     """
     if not len(run):
         raise ValueError("The run has no calls yet; step it first.")
-    script = _SCRIPT.format(setup=_setup_text(run.setup), calls=len(run))
-    if run.setup.backend != "proc":
-        return script
-    head, body = script.split("\nsetup = ", 1)
-    lines = f"setup = {body}".rstrip().splitlines()
-    indented = "\n".join(f"    {line}" if line else "" for line in lines)
-    return f"{head}\n\ndef main():\n{indented}\n{_MAIN}"
+    return _SCRIPT.format(setup=_setup_text(run.setup), calls=len(run))
 
 
 def plain(value: Any) -> Any:
@@ -97,5 +90,5 @@ def _field(name: str, value: Any) -> Any:
 
 
 def _setup_text(setup: Setup) -> str:
-    parts = ", ".join(f"{field.name}={getattr(setup, field.name)!r}" for field in fields(setup))
-    return f"Setup({parts})"
+    parts = "".join(f"    {field.name}={getattr(setup, field.name)!r},\n" for field in fields(setup))
+    return f"Setup(\n{parts})"

@@ -1,7 +1,7 @@
 """`Player`: the policy of the lab, whose actions do not depend on when slots are reset.
 
-    memory  h    0      1      1.5    1.75   0      1         h' = h / 2 + 1 with every observation acted on
-    episode      e0     e0     e0     e0     e1     e1        it begins anew, at 0, with every episode
+memory  h    0      1      1.5    1.75   0      1         h' = h / 2 + 1 with every observation acted on
+episode      e0     e0     e0     e0     e1     e1        it begins anew, at 0, with every episode
 """
 
 from __future__ import annotations

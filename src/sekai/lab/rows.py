@@ -102,6 +102,7 @@ class Run:
             raise
         self._fragments: list[Fragment] = []
         self._infos: list[list[dict[str, Any]]] = []
+        self._columns: dict[str, NDArray[Any]] = {}  # of the calls so far
 
     @property
     def vec(self) -> VecEnv:
@@ -137,6 +138,7 @@ class Run:
             fragment = self._collector.collect()
             self._fragments.append(fragment)
             self._infos.append(self._vec.infos)
+            self._columns = {}
 
     def close(self) -> None:
         """Close the environment; what was recorded stays."""
@@ -166,6 +168,20 @@ class Run:
     def episode_start(self) -> Mask:
         """Cells whose observation is the first of an episode, `(T, N)`."""
         return self._column("episode_start", bool)
+
+    @property
+    def trace(self) -> Mask:
+        """Cells from which a backward recursion goes on into the next call, `(T, N)`."""
+        if "trace" not in self._columns:
+            self._columns["trace"] = masks.trace(self.kind, self.starts)
+        return self._columns["trace"]
+
+    @property
+    def cut(self) -> Mask:
+        """Cells after which the collector stopped and no episode ended, `(T, N)`: the last call, and before LOST."""
+        if "cut" not in self._columns:
+            self._columns["cut"] = masks.cut(self.kind, self.starts)
+        return self._columns["cut"]
 
     @property
     def hidden(self) -> NDArray[np.float64]:
@@ -205,18 +221,15 @@ class Run:
         if not (0 <= time < len(self) and 0 <= slot < self.setup.slots):
             raise IndexError(f"There is no cell of call {time + 1} and slot {slot}.")
         fragment = self._fragments[time]
-        # the rows from this one on say whether a recursion goes on into the next
-        kind, starts = self.kind[time:], self.starts[time:]
-        row = fragment.observations, fragment.actions, fragment.next_observations()
-        vec = self._vec
-        space, actions = vec.observation_space, vec.action_space
+        after = fragment.next_observations([0], [slot])
+        space, actions = self._vec.observation_space, self._vec.action_space
         return Cell(
             call=time + 1,
             slot=slot,
             kind=RowKind(fragment.kind[0, slot]),
-            action=_read(actions, row[1], slot),
-            observation=_read(space, row[0], slot),
-            next_observation=_read(space, row[2], slot),
+            action=_read(actions, fragment.actions, slot),
+            observation=_read(space, fragment.observations, slot),
+            next_observation=read_row(space, after, 0),
             reward=float(fragment.rewards[0, slot]),
             terminated=bool(fragment.terminated[0, slot]),
             truncated=bool(fragment.truncated[0, slot]),
@@ -225,16 +238,17 @@ class Run:
             step_index=int(fragment.step_index[0, slot]),
             valid=bool(fragment.valid[0, slot]),
             bootstrap=bool(fragment.bootstrap[0, slot]),
-            trace=bool(masks.trace(kind, starts)[0, slot]),
-            cut=bool(masks.cut(kind, starts)[0, slot]),
+            trace=bool(self.trace[time, slot]),
+            cut=bool(self.cut[time, slot]),
             episode_start=bool(fragment.episode_start[0, slot]),
             hidden=float(fragment.state[slot]),
         )
 
     def _column(self, name: str, dtype: Any) -> NDArray[Any]:
-        shape = len(self._fragments), self.setup.slots
-        rows = [getattr(fragment, name)[0] for fragment in self._fragments]
-        return np.array(rows, dtype).reshape(shape)
+        if name not in self._columns:
+            rows = [getattr(fragment, name)[0] for fragment in self._fragments]
+            self._columns[name] = np.array(rows, dtype).reshape(len(rows), self.setup.slots)
+        return self._columns[name]
 
 
 def _read(space: Any, rows: Any, slot: int) -> Any:

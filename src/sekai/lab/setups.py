@@ -59,7 +59,7 @@ class Setup:
     endings: tuple[str, ...] = ("terminated", "truncated", "both")
     slots: int = 4
     backend: str = "auto"
-    autoreset: str = "same_step"
+    autoreset: str = "next_step"
     action: Any = None
     seed: int = 0
 

@@ -1,0 +1,61 @@
+"""The page of one tab: two panels, and what ends with it."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import panel as pn
+
+from sekai.lab.counts_view import CountsPanel
+from sekai.lab.jobs import Jobs
+from sekai.lab.parts import WEB, Browser
+from sekai.lab.rows_view import RowsPanel
+
+#: tabs whose environments are open
+OPEN: weakref.WeakSet[Page] = weakref.WeakSet()
+
+
+class Page:
+    """What one tab shows. It has its own run, its own thread and its own environments."""
+
+    def __init__(self) -> None:
+        self._document: Any = pn.state.curdoc
+        self._jobs = Jobs(self._on_page)
+        self._browser = Browser(self._pressed)
+        self._counts = CountsPanel()
+        self._rows = RowsPanel(self._jobs, self._browser, self._counts.follow)
+        OPEN.add(self)
+
+    @property
+    def template(self) -> Any:
+        """The page as a template with its parts."""
+        template = pn.Template((WEB / "page.html").read_text(encoding="utf-8"))
+        template.add_panel("rows", self._rows.layout)
+        template.add_panel("counts", self._counts.layout)
+        template.add_panel("browser", self._browser)
+        return template
+
+    def close(self) -> None:
+        """Close the environments, as soon as a call that is under way has ended."""
+        OPEN.discard(self)
+        self._jobs.close(self._rows.stage.close)
+
+    def join(self, timeout: float) -> None:
+        """Wait until they are closed, so many seconds at most."""
+        self._jobs.join(timeout)
+
+    def _on_page(self, change: Callable[[], None]) -> None:
+        self._document.add_next_tick_callback(change)
+
+    def _pressed(self, panel: str, key: str) -> None:
+        playing = {"rows": self._rows.playing, "counts": self._counts.playing}[panel]
+        playing.key(key)
+
+
+def new_page() -> Any:
+    """The page of a new tab, which is closed with it."""
+    page = Page()
+    pn.state.on_session_destroyed(lambda context: page.close())
+    return page.template
