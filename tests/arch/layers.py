@@ -61,8 +61,8 @@ PLACES: dict[str, tuple[str, ...]] = {
 
 # What `import sekai` must not load, unless `import gymnasium` alone does.
 HEAVY: tuple[str, ...] = (
-    "torch", "ray", "numba", "pandas", "matplotlib", "asyncio", "cloudpickle", "typer", "rich", "yaml", "panel", "bokeh",
-    "scipy",
+    "torch", "ray", "numba", "pandas", "matplotlib", "asyncio", "cloudpickle", "typer", "rich", "yaml",
+    "panel", "bokeh", "scipy",
 )  # fmt: skip
 
 # Where printing is the purpose.

@@ -152,7 +152,8 @@ class Run:
     @property
     def both(self) -> Mask:
         """Cells in which both flags are true, `(T, N)`."""
-        return self._column("terminated", bool) & self._column("truncated", bool)
+        found: Mask = self._column("terminated", bool) & self._column("truncated", bool)
+        return found
 
     @property
     def episode_id(self) -> NDArray[np.int64]:
@@ -199,7 +200,8 @@ class Run:
     @property
     def valid_counts(self) -> NDArray[np.int64]:
         """Transitions in each call, `(T,)`."""
-        return masks.valid(self.kind).sum(axis=1)
+        found: NDArray[np.int64] = masks.valid(self.kind).sum(axis=1)
+        return found
 
     @property
     def letters(self) -> list[str]:
@@ -210,7 +212,7 @@ class Run:
 
     def transitions(self, slot: int) -> list[Cell]:
         """The transitions of a slot, in order."""
-        return [self.cell(time, slot) for time in np.flatnonzero(masks.valid(self.kind)[:, slot])]
+        return [self.cell(time, slot) for time in np.flatnonzero(masks.valid(self.kind)[:, slot]).tolist()]
 
     def cell(self, time: int, slot: int) -> Cell:
         """One cell; `time` counts from 0.

@@ -159,10 +159,10 @@ class RowsPanel:
                 return
         time, slot = place
         self._jobs.submit(
-            lambda: self.stage.cell(where, time, slot), lambda found: self._show(where, *found, chosen), self._gone
+            lambda: self.stage.cell(where, time, slot), lambda found: self._show(where, chosen, *found), self._gone
         )
 
-    def _show(self, where: Where, cell: Cell, places: dict[Where, tuple[int, int]], chosen: bool) -> None:
+    def _show(self, where: Where, chosen: bool, cell: Cell, places: dict[Where, tuple[int, int]]) -> None:
         pane = self._cell if where == OWN else self._mode_cell
         pane.object = table(details(cell), "cell")
         if chosen:
