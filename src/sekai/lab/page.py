@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import panel as pn
+from panel.io.resources import LOCAL_DIST
 
 from sekai.lab.counts_view import CountsPanel
 from sekai.lab.jobs import Jobs
@@ -22,6 +23,9 @@ class Page:
 
     def __init__(self) -> None:
         self._document: Any = pn.state.curdoc
+        # Panel asks its own host for styles in a session that no request for the page has begun: where a tab comes back
+        # after it was forgotten, or was slow to load
+        self._document.template_variables["dist_url"] = LOCAL_DIST
         self._jobs = Jobs(self._on_page)
         self._browser = Browser(self._pressed)
         self._counts = CountsPanel()

@@ -108,8 +108,15 @@ class RowsPanel:
         self._jobs.submit(work, self._draw, self._failed)
 
     def _failed(self, error: BaseException) -> None:
+        """Say what went wrong, and draw what there is all the same: another run may have moved."""
         self.playing.stop()
-        self._say(problem(error))
+        text = problem(error)
+
+        def draw(picture: Picture) -> None:
+            self._draw(picture)
+            self._say(text)
+
+        self._jobs.submit(self.stage.picture, draw, lambda nothing: self._say(text))
 
     def _on_compare(self, event: Any) -> None:
         wanted = bool(event.new)
@@ -186,7 +193,8 @@ class RowsPanel:
         ]
         hint = pn.pane.HTML(MODES_HINT, sizing_mode="stretch_width", margin=(0, 6))
         flex = pn.FlexBox(*columns, align_items="flex-start", sizing_mode="stretch_width")
-        return pn.Column(hint, flex, self._mode_cell, self._agreement, visible=False, sizing_mode="stretch_width")
+        parts = (hint, flex, self._mode_cell, self._agreement)
+        return pn.Column(*parts, css_classes=["modes"], visible=False, sizing_mode="stretch_width")
 
 
 def _grid_data(picture: Picture, sheet: Sheet, title: str, *, labels: bool) -> dict[str, Any]:

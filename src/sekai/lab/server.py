@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 ADDRESS = "127.0.0.1"
 #: seconds until a tab that is gone is forgotten, and how often that is looked for
-FORGOTTEN_AFTER, LOOKED_FOR_EVERY = 5.0, 1.0
+FORGOTTEN_AFTER, LOOKED_FOR_EVERY = 10.0, 1.0
 #: seconds that environments have to close when the server ends
 CLOSING = 5.0
 
@@ -27,10 +27,12 @@ def serve(port: int, ready: Callable[[str], None], *, browser: bool) -> None:
         ValueError: the port is taken, or none.
     """
     import panel as pn
+    from bokeh.settings import settings
 
     from sekai.lab.page import OPEN, new_page
     from sekai.lab.parts import LabDesign
 
+    settings.resources = "server"  # whatever the environment says: scripts and styles come from here
     pn.extension(design=LabDesign)
     chosen = free_port(port)
     url = f"http://{ADDRESS}:{chosen}/"

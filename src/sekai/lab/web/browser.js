@@ -28,5 +28,7 @@ export function render({ model }) {
     link.click();
     URL.revokeObjectURL(link.href);
   });
-  return document.createElement("span");
+  const sign = document.createElement("span");
+  sign.dataset.ready = "keys";
+  return sign;
 }
