@@ -8,7 +8,7 @@ import panel as pn
 import pytest
 from bokeh.document import Document
 from bokeh.models import ImportedStyleSheet
-from panel.io.document import set_curdoc
+from panel.io.state import set_curdoc
 
 from sekai.lab.jobs import Jobs
 from sekai.lab.page import Page

@@ -191,17 +191,17 @@ def test_the_shown_run_is_saved_as_a_table_and_as_a_script_that_makes_it_again(t
 @pytest.mark.parametrize(
     ("label", "text", "says"),
     [
-        ("Episode lengths", "3, x", "episode lengths: 'x' is no whole number. The run shown is the one before."),
-        ("Episode lengths", "0", "length is 0; expected an int of at least 1. The run shown is the one before."),
-        ("Seed", "-1", "seed is -1; expected an int >= 0, None or a numpy.random.Generator. The run shown is the one before."),
+        ("Episode lengths", "3, x", "episode lengths: 'x' is no whole number."),
+        ("Episode lengths", "0", "length is 0; expected an int of at least 1."),
+        ("Seed", "-1", "seed is -1; expected an int >= 0, None or a numpy.random.Generator."),
     ],
-)  # fmt: skip
+)
 def test_bad_input_gets_a_message_and_leaves_the_page_usable(tab: Tab, label: str, text: str, says: str) -> None:
     rows = tab.rows
     rows.step(2)
     good = rows.field(label).input_value()
     rows.fill(label, text)
-    expect(rows.message).to_have_text(says)
+    expect(rows.message).to_have_text(f"{says} The run shown is the one before.")
     rows.step()  # the run before goes on
     rows.fill(label, good)
     rows.new_run(4)

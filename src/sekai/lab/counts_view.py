@@ -31,16 +31,16 @@ class CountsPanel:
         self._shown = False  # whether the mean has been given away
         self._moving = False  # the other of two widgets of one number follows the first
         self._valid_counts, self._slots = np.zeros(0, np.int64), 0
-        self.n = pn.widgets.TextInput(name="Slots n", width=100, margin=(2, 6))
-        self.n_slider = pn.widgets.IntSlider(name="n", start=1, end=MOST, width=150, margin=(2, 6))
-        self.p = pn.widgets.TextInput(name="Probability p", width=100, margin=(2, 6))
-        self.p_slider = pn.widgets.FloatSlider(name="p", start=0.0, end=1.0, step=0.01, width=150, margin=(2, 6))
-        self.prediction = pn.widgets.TextInput(name="Your prediction of the mean", width=200, margin=(2, 6))
+        self.n = pn.widgets.TextInput(label="Slots n", width=100, margin=(2, 6))
+        self.n_slider = pn.widgets.IntSlider(label="n", start=1, end=MOST, width=150, margin=(2, 6))
+        self.p = pn.widgets.TextInput(label="Probability p", width=100, margin=(2, 6))
+        self.p_slider = pn.widgets.FloatSlider(label="p", start=0.0, end=1.0, step=0.01, width=150, margin=(2, 6))
+        self.prediction = pn.widgets.TextInput(label="Your prediction of the mean", width=200, margin=(2, 6))
         self.playing = Playing(self.reset, self._step, lambda: True)
         self._message = pn.pane.HTML(sizing_mode="stretch_width", margin=(4, 6))
         self._bars = Bars(sizing_mode="stretch_width", margin=(4, 6))
         self._numbers = pn.pane.HTML(margin=(0, 6), sizing_mode="stretch_width")
-        self.real = pn.widgets.Toggle(name="Counts of the real run", width=220, margin=(8, 6))
+        self.real = pn.widgets.Toggle(label="Counts of the real run", width=220, margin=(8, 6))
         self._real_bars = Bars(sizing_mode="stretch_width", margin=(4, 6), visible=False)
         self._real_numbers = pn.pane.HTML(margin=(0, 6), sizing_mode="stretch_width")
         for widget in (self.n, self.p):

@@ -20,10 +20,10 @@ class Playing:
 
     def __init__(self, reset: Callable[[], None], step: Callable[[], None], ready: Callable[[], bool]) -> None:
         self._reset, self._step, self._ready = reset, step, ready
-        self.reset_button = pn.widgets.Button(name="Reset")
-        self.step_button = pn.widgets.Button(name="Step", button_type="primary")
-        self.play_button = pn.widgets.Button(name="Play")
-        self.speed = pn.widgets.Select(name="Speed", options=SPEEDS, value=5)
+        self.reset_button = pn.widgets.Button(label="Reset")
+        self.step_button = pn.widgets.Button(label="Step", button_type="primary")
+        self.play_button = pn.widgets.Button(label="Play")
+        self.speed = pn.widgets.Select(label="Speed", options=SPEEDS, value=5)
         self._timer = pn.state.add_periodic_callback(self._tick, period=self._period, start=False)
         self.reset_button.on_click(lambda event: self.reset())
         self.step_button.on_click(lambda event: self.step())
@@ -68,13 +68,13 @@ class Playing:
             self.stop()
         else:
             self._timer.start()
-            self.play_button.name = "Pause"
+            self.play_button.label = "Pause"
 
     def stop(self) -> None:
         """Pause."""
         if self.playing:
             self._timer.stop()
-            self.play_button.name = "Play"
+            self.play_button.label = "Play"
 
     @property
     def _period(self) -> int:

@@ -49,13 +49,13 @@ class RowsPanel:
         self._cell = pn.pane.HTML(HINT, margin=(0, 6), styles={"flex": "1 1 300px", "min-width": "280px"})
         self._mode_cell = pn.pane.HTML(sizing_mode="stretch_width", margin=(0, 6))
         self._strip = Strip(sizing_mode="stretch_width", margin=(0, 6))
-        self.compare = pn.widgets.Toggle(name="Three modes side by side", width=220, margin=(8, 6))
+        self.compare = pn.widgets.Toggle(label="Three modes side by side", width=220, margin=(8, 6))
         self._agreement = pn.pane.HTML(margin=(0, 6), sizing_mode="stretch_width")
         self._grids = {where: self._grid(where) for where in (OWN, *MODES)}
         self._mode_numbers = {mode: pn.pane.HTML(margin=(0, 6)) for mode in MODES}
         self._modes = self._mode_columns()
-        self.csv = pn.widgets.Button(name="Save as CSV", width=130, margin=(4, 4))
-        self.script = pn.widgets.Button(name="Save as script", width=130, margin=(4, 4))
+        self.csv = pn.widgets.Button(label="Save as CSV", width=130, margin=(4, 4))
+        self.script = pn.widgets.Button(label="Save as script", width=130, margin=(4, 4))
         self.csv.on_click(lambda event: self._export("csv", "sekai-lab-run.csv"))
         self.script.on_click(lambda event: self._export("script", "sekai_lab_run.py"))
         self.compare.param.watch(self._on_compare, "value")

@@ -34,16 +34,16 @@ class Settings:
     def __init__(self, changed: Callable[[], None]) -> None:
         defaults = Setup()
         choices = {TITLES.get(id, id): id for id in ENVIRONMENTS} | {OTHER: OTHER}
-        self.environment = pn.widgets.Select(name="Environment", options=choices, value=COUNTING)
-        self.id = pn.widgets.TextInput(name="Id", placeholder="Acrobot-v1, or module:Id", visible=False)
-        self.lengths = pn.widgets.TextInput(name="Episode lengths", value=", ".join(map(str, defaults.lengths)))
-        self.endings = pn.widgets.Select(name="Episodes end", options=ENDINGS, value=defaults.endings)
-        self.slots = pn.widgets.IntSlider(name="Slots", start=1, end=MOST_SLOTS, value=defaults.slots)
-        self.backend = pn.widgets.Select(name="Backend", options=list(BACKENDS), value=defaults.backend)
-        self.autoreset = pn.widgets.Select(name="Autoreset", options=list(MODES), value=defaults.autoreset)
-        self.actions = pn.widgets.Select(name="Actions", options=["random", "constant"])
-        self.action = pn.widgets.TextInput(name="Action", value="0", visible=False)
-        self.seed = pn.widgets.TextInput(name="Seed", value=str(defaults.seed))
+        self.environment = pn.widgets.Select(label="Environment", options=choices, value=COUNTING)
+        self.id = pn.widgets.TextInput(label="Id", placeholder="Acrobot-v1, or module:Id", visible=False)
+        self.lengths = pn.widgets.TextInput(label="Episode lengths", value=", ".join(map(str, defaults.lengths)))
+        self.endings = pn.widgets.Select(label="Episodes end", options=ENDINGS, value=defaults.endings)
+        self.slots = pn.widgets.IntSlider(label="Slots", start=1, end=MOST_SLOTS, value=defaults.slots)
+        self.backend = pn.widgets.Select(label="Backend", options=list(BACKENDS), value=defaults.backend)
+        self.autoreset = pn.widgets.Select(label="Autoreset", options=list(MODES), value=defaults.autoreset)
+        self.actions = pn.widgets.Select(label="Actions", options=["random", "constant"])
+        self.action = pn.widgets.TextInput(label="Action", value="0", visible=False)
+        self.seed = pn.widgets.TextInput(label="Seed", value=str(defaults.seed))
         self._changed = changed
         for widget in (self.id, self.lengths, self.endings, self.backend, self.autoreset, self.action, self.seed):
             widget.param.watch(self._on_change, "value")
