@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 #: milliseconds; a shared machine may be slow, and nothing waits longer than it must
-PATIENCE = 120_000
+PATIENCE = 60_000
 
 expect.set_options(timeout=PATIENCE)
 
@@ -62,7 +62,8 @@ def serving(folder: Path) -> Iterator[tuple[str, int]]:
                 if server.stdout is not None:
                     server.stdout.close()
         errors.seek(0)
-        assert (code, errors.read()) == (0, "")
+        said = errors.read()
+        assert code == 0 and "Traceback" not in said, f"the server ended with {code}, and said {said!r}"
 
 
 class Panel:
@@ -100,7 +101,12 @@ class Panel:
     def shows(self, **values: Any) -> None:
         """Wait until these numbers stand there."""
         for id, value in values.items():
-            expect(self.value(id)).to_have_text(str(value))
+            try:
+                expect(self.value(id)).to_have_text(str(value))
+            except AssertionError as error:
+                said = self.section.locator("[role=alert], [role=status]").all_inner_texts()
+                error.add_note(f"the page said {said}")
+                raise
 
     @property
     def message(self) -> Locator:

@@ -28,7 +28,7 @@ def design() -> object:
 def test_styles_come_from_the_server_even_where_no_request_has_begun_the_session() -> None:
     document = Document()
     with set_curdoc(document):
-        page = Page()
+        page = Page(lambda enter: None)
         page.template.server_doc(document)
     page.close()
     page.join(60.0)

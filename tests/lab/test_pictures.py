@@ -30,7 +30,7 @@ def draw(what: Locator, place: Path) -> None:
         # letters in six colours, ink, page and lines at least; a blank or broken page has fewer
         assert len(image.convert("RGB").getcolors(1 << 24) or ()) > 30
         assert image.width >= 400 and image.height >= 400
-        image.convert("RGB").quantize(64, dither=Image.Dither.NONE).save(place, optimize=True)
+        image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(place, optimize=True)
 
 
 def test_each_panel_has_its_picture(tab: Tab, pictures: Path) -> None:

@@ -16,14 +16,14 @@ class Jobs:
     """A queue and its thread.
 
     Args:
-        on_page: has a function called where the page may be changed, some time later.
+        on_page: has a function called where the page may be changed, some time later; called in the jobs' thread.
     """
 
     def __init__(self, on_page: Callable[[Job], Any]) -> None:
         self._on_page = on_page
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._waiting = 0  # only touched on the page's side: up when put in, down when the answer is there
-        self._closed, self._answering = False, threading.Lock()
+        self._closed = False
         self._thread = threading.Thread(target=self._work, name="sekai-lab", daemon=True)
         self._thread.start()
 
@@ -48,8 +48,7 @@ class Jobs:
 
     def close(self, last: Job) -> None:
         """Leave out what waits, and do `last` when what is under way has ended; nothing is answered any more."""
-        with self._answering:  # so that no answer is on its way to a page that is gone
-            self._closed = True
+        self._closed = True
         try:
             while True:
                 self._queue.get_nowait()
@@ -73,6 +72,5 @@ class Jobs:
             self._waiting -= 1
             function(value)
 
-        with self._answering:
-            if not self._closed:
-                self._on_page(arrive)
+        if not self._closed:
+            self._on_page(arrive)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -19,9 +20,15 @@ OPEN: weakref.WeakSet[Page] = weakref.WeakSet()
 
 
 class Page:
-    """What one tab shows. It has its own run, its own thread and its own environments."""
+    """What one tab shows. It has its own run, its own thread and its own environments.
 
-    def __init__(self) -> None:
+    Args:
+        call_soon: has a function called in the server's thread; itself it may be called in any.
+    """
+
+    def __init__(self, call_soon: Callable[[Callable[[], None]], Any]) -> None:
+        self._call_soon = call_soon
+        self._closed = False
         self._document: Any = pn.state.curdoc
         # Panel asks its own host for styles in a session that no request for the page has begun: where a tab comes back
         # after it was forgotten, or was slow to load
@@ -43,6 +50,7 @@ class Page:
 
     def close(self) -> None:
         """Close the environments, as soon as a call that is under way has ended."""
+        self._closed = True
         OPEN.discard(self)
         self._jobs.close(self._rows.stage.close)
 
@@ -51,7 +59,14 @@ class Page:
         self._jobs.join(timeout)
 
     def _on_page(self, change: Callable[[], None]) -> None:
-        self._document.add_next_tick_callback(change)
+        """Have the page changed; called in the thread of the jobs."""
+
+        def enter() -> None:
+            # Not in the thread of the jobs: what it adds while Panel holds the document's events may get lost.
+            if not self._closed:
+                self._document.add_next_tick_callback(change)
+
+        self._call_soon(enter)
 
     def _pressed(self, panel: str, key: str) -> None:
         playing = {"rows": self._rows.playing, "counts": self._counts.playing}[panel]
@@ -60,6 +75,6 @@ class Page:
 
 def new_page() -> Any:
     """The page of a new tab, which is closed with it."""
-    page = Page()
+    page = Page(asyncio.get_running_loop().call_soon_threadsafe)
     pn.state.on_session_destroyed(lambda context: page.close())
     return page.template

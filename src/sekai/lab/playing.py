@@ -21,7 +21,7 @@ class Playing:
     def __init__(self, reset: Callable[[], None], step: Callable[[], None], ready: Callable[[], bool]) -> None:
         self._reset, self._step, self._ready = reset, step, ready
         self.reset_button = pn.widgets.Button(label="Reset")
-        self.step_button = pn.widgets.Button(label="Step", button_type="primary")
+        self.step_button = pn.widgets.Button(label="Step", color="primary")
         self.play_button = pn.widgets.Button(label="Play")
         self.speed = pn.widgets.Select(label="Speed", options=SPEEDS, value=5)
         self._timer = pn.state.add_periodic_callback(self._tick, period=self._period, start=False)
