@@ -7,12 +7,13 @@ from typing import Any
 
 import panel as pn
 
+from sekai.lab.comparison import Agreement
 from sekai.lab.jobs import Jobs
 from sekai.lab.parts import Browser, Grid, Strip, legend, message, table
 from sekai.lab.playing import Playing
 from sekai.lab.rows import Cell
 from sekai.lab.settings import Settings
-from sekai.lab.setups import MODES, Setup
+from sekai.lab.setups import MODES
 from sekai.lab.stage import OWN, Picture, Sheet, Stage, Where
 from sekai.lab.texts import NUMBERS, details, problem
 
@@ -95,9 +96,9 @@ class RowsPanel:
             self.stage.begin(setup, compare)
             return self.stage.picture()
 
-        self._jobs.submit(work, self._draw, lambda error: self._say(f"{problem(error)} {self._what_is_shown(setup)}"))
+        self._jobs.submit(work, self._draw, lambda error: self._say(f"{problem(error)} {self._what_is_shown()}"))
 
-    def _what_is_shown(self, setup: Setup) -> str:
+    def _what_is_shown(self) -> str:
         return "The run shown is the one before." if self._drawn else "There is no run yet."
 
     def _step(self) -> None:
@@ -140,7 +141,6 @@ class RowsPanel:
             self._cell.object, self._mode_cell.object = HINT, ""
             for grid in self._grids.values():
                 grid.param.update(selected=[], marks=[], pointed=[])
-        slots = picture.setup.slots
         self._grids[OWN].data = _grid_data(picture, picture.own, f"run in {picture.setup.autoreset}", labels=False)
         self._numbers.object = _numbers(picture.own, "")
         self._strip.data = {"hidden": picture.hidden, "starts": picture.starts, "most": 2.0}
@@ -149,7 +149,7 @@ class RowsPanel:
             self._grids[mode].data = _grid_data(picture, sheet, mode, labels=True)
             self._mode_numbers[mode].object = _numbers(sheet, f"{mode}-")
         if picture.agreement is not None:
-            self._agreement.object = _agreement(picture, slots)
+            self._agreement.object = _agreement(picture.agreement)
         self._on_picture(picture)
 
     def _grid(self, where: Where) -> Grid:
@@ -212,9 +212,8 @@ def _numbers(sheet: Sheet, prefix: str) -> str:
     return table(rows, "numbers")
 
 
-def _agreement(picture: Picture, slots: int) -> str:
-    assert picture.agreement is not None
-    compared, different = picture.agreement
+def _agreement(agreement: Agreement) -> str:
+    compared, different = agreement
     if not compared:
         return ""
     verdict = "all are the same, in different rows" if not different else f"{different} differ"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import panel as pn
 
 from sekai.lab.setups import BACKENDS, COUNTING, ENVIRONMENTS, MODES, MOST_SLOTS, Setup
+
+_T = TypeVar("_T")
 
 OTHER = "another id"
 TITLES = {
@@ -95,10 +97,7 @@ def whole(name: str, text: str) -> int:
     Raises:
         ValueError: it is none.
     """
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"{name}: {text.strip()!r} is no whole number.") from None
+    return _read(int, f"{name}: {text.strip()!r} is no whole number.", text)
 
 
 def number(name: str, text: str) -> float:
@@ -107,10 +106,14 @@ def number(name: str, text: str) -> float:
     Raises:
         ValueError: it is none.
     """
+    return _read(float, f"{name}: {text.strip()!r} is no number.", text)
+
+
+def _read(kind: Callable[[str], _T], otherwise: str, text: str) -> _T:
     try:
-        return float(text)
+        return kind(text)
     except ValueError:
-        raise ValueError(f"{name}: {text.strip()!r} is no number.") from None
+        raise ValueError(otherwise) from None
 
 
 def _action(text: str) -> Any:
