@@ -156,17 +156,21 @@ def test_a_transition_is_found_again_in_each_mode() -> None:
     comparison.close()
 
 
-def test_random_actions_depend_on_slot_episode_and_step_alone() -> None:
-    space, starts = Discrete(1000), np.array([True, True])
-    player, twin, other = (Player(space, seed=seed) for seed in (3, 3, 4))
-    none = np.array([False, False])
-    first = [player.act(None, np.zeros(2), each).actions.tolist() for each in (starts, none, none)]
-    # the twin waits a row before slot 1 goes on: the same actions, later
-    twin.act(None, np.zeros(2), starts)
-    twin.act(None, np.zeros(2), np.array([False, True]))
-    assert twin.act(None, np.zeros(2), none).actions[0] == first[2][0]
-    assert len({*first[0], *first[1], *first[2]}) == 6
-    assert other.act(None, np.zeros(2), starts).actions.tolist() != first[0]
+def test_random_actions_depend_on_seed_slot_episode_and_step_alone() -> None:
+    both, second, none = np.array([True, True]), np.array([False, True]), np.array([False, False])
+
+    def acted(seed: int, *starts: np.ndarray) -> list[list[int]]:
+        player = Player(Discrete(1000), seed=seed)
+        return [player.act(None, np.zeros(2), each).actions.tolist() for each in starts]
+
+    one = acted(3, both, none, none)
+    assert len({action for row in one for action in row}) == 6
+    other = acted(3, both, second, none)  # slot 1 is in its second episode from the second row on
+    assert [row[0] for row in other] == [row[0] for row in one]
+    assert {other[1][1], other[2][1]}.isdisjoint({one[0][1], one[1][1], one[2][1]})
+    # and so is this one, after a longer first: the same actions, a row later
+    assert [row[1] for row in acted(3, both, none, second, none)[2:]] == [other[1][1], other[2][1]]
+    assert acted(4, both) != one[:1]
 
 
 def test_a_constant_number_fills_a_box() -> None:
@@ -219,17 +223,21 @@ def test_the_table_holds_every_cell() -> None:
     assert (end["bootstrap"], end["trace"], end["hidden"]) == ("False", "False", "1.0")
 
 
-@pytest.mark.parametrize("backend", ["native", "proc"])
-def test_the_script_makes_the_same_calls(backend: str, tmp_path: Path) -> None:
-    run = played(replace(SMALL, autoreset="next_step", backend=backend), 5)
+@pytest.mark.parametrize(
+    ("mode", "backend", "told"),
+    [
+        ("next_step", "proc", ["valid 8", "reset_only 2", "frozen 0", "SS", "TS", "RT", "SR", "TS"]),
+        ("disabled", "native", ["valid 9", "reset_only 0", "frozen 1", "SS", "TS", "FT", "SS", "TS"]),
+    ],
+    ids=["next_step", "disabled"],
+)
+def test_the_script_makes_the_same_calls(mode: str, backend: str, told: list[str], tmp_path: Path) -> None:
+    run = played(replace(SMALL, autoreset=mode, backend=backend), 5)
     script = tmp_path / "run.py"
     script.write_text(to_script(run), encoding="utf-8")
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
-        "calls 5", "valid 8", "reset_only 2", "frozen 0", "episodes 3", "calls x slots would claim 10",
-        "SS", "TS", "RT", "SR", "TS",
-    ]  # fmt: skip
+    assert done.stdout.splitlines() == ["calls 5", *told[:3], "episodes 3", "calls x slots would claim 10", *told[3:]]
 
 
 def test_a_run_without_calls_has_no_script() -> None:
