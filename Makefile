@@ -4,6 +4,7 @@
 #   make check   formatting, lint, types, architecture
 #   make bench   throughput of the built-in environments
 #   make docs    the manual, in site/: every block executed, every link checked
+#   make screenshots    the pictures of the lab in the manual (needs Chromium, as the tests do)
 # Another interpreter: make PYTHON=python3.12 test        One folder of tests: make test ARGS=tests/vector
 # Tests run in two processes, a file at a time: make test WORKERS=0 in one
 
@@ -15,11 +16,11 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
 export PIP_ROOT_USER_ACTION := ignore
 
-.PHONY: help demo test check bench docs clean
+.PHONY: help demo test check bench docs screenshots clean
 .DELETE_ON_ERROR:
 
 help:
-	@sed -n '2,6s/^# *//p' Makefile
+	@sed -n '2,7s/^# *//p' Makefile
 
 demo: $(VENV)/.installed-demo
 	@echo "==> sekai demo"
@@ -59,6 +60,9 @@ docs: $(VENV)/.installed-all
 	@echo "==> links and public names"
 	@$(BIN)/python tools/manual/links.py site
 	@echo "the manual is site/index.html"
+
+screenshots: $(VENV)/.installed-all
+	@$(BIN)/python -m pytest -q tests/lab/test_pictures.py --screenshots docs/images
 
 clean:
 	rm -rf $(VENV) build dist site demo.png bench.png demo-safety .mypy_cache .pytest_cache .ruff_cache .hypothesis

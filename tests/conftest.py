@@ -25,8 +25,9 @@ settings.load_profile("sekai")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--device`: where tests of tensors put them."""
+    """`--device`: where tests of tensors put them. `--screenshots`: where those of the lab put theirs."""
     parser.addoption("--device", default="cpu", help="of torch, for tests of tensor environments: cpu (default), cuda")
+    parser.addoption("--screenshots", metavar="DIR", help="of the lab, for the manual: docs/images")
 
 
 @pytest.fixture

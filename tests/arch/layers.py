@@ -19,7 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("finance",),
     ("envs", "collect"),
     ("compat",),
-    ("safety",),
+    ("safety", "lab"),
     ("cli",),
     ("__main__", "sekai"),
 )
@@ -49,6 +49,10 @@ PLACES: dict[str, tuple[str, ...]] = {
     "rich": ("sekai.cli",),
     "matplotlib": ("sekai.cli", "sekai.envs.finance", "sekai.safety"),
     "yaml": ("sekai.safety.tasks.recipes",),
+    "panel": ("sekai.lab",),
+    "param": ("sekai.lab",),
+    "bokeh": ("sekai.lab",),
+    "scipy": ("sekai.lab",),
     "pygame": (),
     "pettingzoo": (),  # environments are handed in; their API is enough
     "arch": (),  # only its bundled data file is read; importing it costs seconds
@@ -58,6 +62,7 @@ PLACES: dict[str, tuple[str, ...]] = {
 # What `import sekai` must not load, unless `import gymnasium` alone does.
 HEAVY: tuple[str, ...] = (
     "torch", "ray", "numba", "pandas", "matplotlib", "asyncio", "cloudpickle", "typer", "rich", "yaml",
+    "panel", "bokeh", "scipy",
 )  # fmt: skip
 
 # Where printing is the purpose.
@@ -83,5 +88,8 @@ OPTIONAL: frozenset[str] = frozenset(
         "pyarrow",
         "pygame",
         "yaml",
+        "panel",
+        "param",
+        "scipy",
     }
 )

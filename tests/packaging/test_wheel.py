@@ -84,7 +84,9 @@ def test_wheel_holds_every_module_and_the_type_marker(wheel: Path) -> None:
     source = ROOT / "src"
     expected = {path.relative_to(source).as_posix() for path in (source / "sekai").rglob("*.py")}
     assert "sekai/__init__.py" in expected
-    assert expected | {"sekai/py.typed"} <= set(members(wheel))
+    page = {path.relative_to(source).as_posix() for path in (source / "sekai" / "lab" / "web").iterdir()}
+    assert {"sekai/lab/web/page.html", "sekai/lab/web/grid.js"} <= page
+    assert expected | page | {"sekai/py.typed"} <= set(members(wheel))
 
 
 def test_metadata_says_name_license_and_extras(wheel: Path) -> None:

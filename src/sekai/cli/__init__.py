@@ -1,4 +1,7 @@
-"""The `sekai` command: `list`, `info`, `bench`, `check`, `demo`. Everything it needs is imported when it runs."""
+"""The `sekai` command: `list`, `info`, `bench`, `check`, `demo`, `backtest`, `lab`, `train`, `certify`.
+
+Everything it needs is imported when it runs.
+"""
 
 from __future__ import annotations
 

@@ -205,6 +205,17 @@ def _backtest(
     backtest(id, policy=policy, data=data, episodes=episodes, length=episode_length, output=output, seed=seed)
 
 
+@app.command("lab")
+def _lab(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 for any that is free.")] = 5006,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address, and open nothing.")] = False,
+) -> None:
+    """Open a page that shows what each row of a vector environment is (extra `lab`)."""
+    from sekai.cli.lab import lab
+
+    lab(port, browser=not no_browser)
+
+
 class Algorithm(StrEnum):
     """Values of `--algo`."""
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 # import name -> the extra that brings it
 EXTRAS = {
     "arch": "data",
+    "bokeh": "lab",
     "matplotlib": "viz",
     "narwhals": "data",
+    "panel": "lab",
+    "param": "lab",
     "polars": "data",
     "pyarrow": "data",
     "pygame": "viz",
     "ray": "ray",
+    "scipy": "lab",
     "skfolio": "data",
     "stable_baselines3": "safety",
     "torch": "safety",
