@@ -23,7 +23,7 @@ MODES = ("same_step", "next_step", "disabled")
 CALLS = 6
 #: colours that stay apart for the colour-blind, each with black on it; a letter says the same
 FILLS = {"STEP": "#9ccdf0", "TERMINATED": "#f2a65a", "TRUNCATED": "#f5e18a", "RESET": "#e8e8e8", "FROZEN": "#e8e8e8"}
-LETTERS = {"STEP": "S", "TERMINATED": "T", "TRUNCATED": "C", "RESET": "R", "FROZEN": "F"}
+LETTERS = {"STEP": "S", "TERMINATED": "T", "TRUNCATED": "U", "RESET": "R", "FROZEN": "F"}
 INKS = {"light": "#24292f", "dark": "#d5d9e0"}
 LEFT, TOP, SIZE, PITCH = 52, 26, 54, 58
 
