@@ -43,7 +43,7 @@ def test_the_drawn_timelines_are_those_of_a_run_today() -> None:
     ("mode", "slot_0", "slot_1"),
     [
         # what is lettered S, T and C is a transition; after = is the observation, after > the final one
-        ("same_step", "S=1 T=0>2 S=1 T=0>2 S=1 T=0>2", "S=1 S=2 U=0>3 S=1 S=2 C=0>3"),
+        ("same_step", "S=1 T=0>2 S=1 T=0>2 S=1 T=0>2", "S=1 S=2 U=0>3 S=1 S=2 U=0>3"),
         ("next_step", "S=1 T=2 R=0 S=1 T=2 R=0", "S=1 S=2 U=3 R=0 S=1 S=2"),
         ("disabled", "S=1 T=2 F=2 F=2 F=2 F=2", "S=1 S=2 U=3 F=3 F=3 F=3"),
     ],
