@@ -77,9 +77,9 @@ def test_everything_can_be_done_with_the_keyboard_alone(tab: Tab) -> None:
 
 def test_keys_typed_into_a_field_are_text(tab: Tab) -> None:
     tab.counts.field("Your prediction of the mean").click()
-    tab.page.keyboard.type("spr")
+    tab.page.keyboard.type("rs")
     tab.page.keyboard.press("Enter")
-    expect(tab.counts.message).to_have_text("prediction: 'spr' is no number.")
+    expect(tab.counts.message).to_have_text("prediction: 'rs' is no number.")
     tab.counts.shows(outcome="before the first")
     tab.rows.shows(calls=0)
 
