@@ -17,7 +17,8 @@ import gymnasium  # noqa: E402
 from gymnasium import spaces  # noqa: E402
 from stable_baselines3.common.vec_env import DummyVecEnv  # noqa: E402
 
-from sekai.safety.learners import SafetyPPO, SafetyPPO2P, SafetySAC2P, best_response  # noqa: E402
+from sekai.safety.envs import SafetyEnv, SafetyVecEnv  # noqa: E402
+from sekai.safety.learners import ReachAvoidPPO2P, SafetyPPO, SafetyPPO2P, SafetySAC2P, best_response  # noqa: E402
 from sekai.safety.systems import BallSet, DoubleIntegrator  # noqa: E402
 from sekai.safety.tensor import SafetyTensorEnv, TensorStep, TensorVecEnv  # noqa: E402
 from sekai.safety.warmstart import warm_start  # noqa: E402
@@ -176,3 +177,49 @@ def test_a_best_response_says_what_controls_it_wants_and_keeps_no_controller(tmp
     np.testing.assert_array_equal(loaded.predict_disturbance(ROWS, zero), response.predict_disturbance(ROWS, zero))
     with pytest.raises(ValueError, match="has no controller to learn against: call best_response anew"):
         loaded.learn(80)
+
+
+def test_a_target_reached_in_one_episode_is_no_win_of_the_next() -> None:
+    class Turns(TensorVecEnv):
+        """Each episode is one step: the first reaches the target, the second fails off it."""
+
+        provides_l, ctrl_action_dim, steps = True, 1, 0
+
+        def reset_tensor(self) -> Any:
+            return torch.zeros((self.num_envs, 1))
+
+        def step_tensor(self, actions: Any) -> TensorStep:
+            self.steps += 1
+            margin = torch.full((self.num_envs,), 0.1 if self.steps % 2 else -0.1)
+            ended = torch.ones(self.num_envs, dtype=torch.bool)
+            return TensorStep(self.reset_tensor(), margin, ended, torch.zeros_like(ended), margin)
+
+    env = Turns(5, spaces.Box(-1.0, 1.0, (1,), np.float32), spaces.Box(-1.0, 1.0, (2,), np.float32))
+    learner = small(ReachAvoidPPO2P, env, snapshot_every=10**6).learn(50)
+    assert set(learner.league.win_rates().values()) == {0.5}
+
+
+def test_what_a_disturbance_plays_is_executed_on_both_paths_and_told() -> None:
+    # v' = v + dt * (u + d): 0.05 * (0.25 - 0.5) and 0.05 * (0.25 + 0.5)
+    actions = np.array([[0.25, -0.5], [0.25, 0.5]], np.float32)
+    tensor, native = (make(2, FORCE, disturbance="player") for make in (SafetyTensorEnv, SafetyVecEnv))
+    tensor.reset()
+    tensor.states = torch.zeros((2, 2))
+    native.reset(options={"state": [0.0, 0.0]})
+    assert tensor.step_tensor(torch.as_tensor(actions)).final_obs[:, 1].tolist() == pytest.approx([-0.0125, 0.0375])
+    step = native.step(actions)
+    assert native.states[:, 1].tolist() == pytest.approx([-0.0125, 0.0375])
+    assert [info["executed_action"].tolist() for info in step.infos] == actions.tolist()
+    single = SafetyEnv(FORCE, disturbance="player")
+    single.reset()
+    assert single.step(actions[1]).info["executed_action"].tolist() == actions[1].tolist()
+
+
+def test_the_controls_of_a_best_response_are_in_the_units_of_the_environment() -> None:
+    class Keeps(SafetyTensorEnv):
+        def step_tensor(self, actions: Any) -> TensorStep:
+            assert torch.allclose(actions[:, 0], torch.full((8,), 3.0))
+            return super().step_tensor(actions)
+
+    env = Keeps(8, DoubleIntegrator(acceleration=4.0, force_bound=0.5), disturbance="player")
+    best_response(lambda rows: np.full((8, 1), 3.0), env, mode="avoid", steps=80, n_steps=10)
