@@ -30,6 +30,8 @@ What an environment may declare, as attributes that any layer can have:
     dt                 seconds of a step
     failure_horizon_s  seconds from a doomed state to failure at most
     g_range            (smallest, largest) g
+    ctrl_action_dim    of an action of two players, how many numbers are the control's, see `sekai.safety.games`
+    disturbance_set    the `BoxSet` or `BallSet` that the others are within; by default all of their box
 
 `check_safety_env` steps an environment and says what is wrong, `require_margins` refuses before anything is stepped,
 and `MarginWrapper` makes a contract environment from any other.

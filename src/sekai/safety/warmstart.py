@@ -28,7 +28,8 @@ def warm_start(learner: SafetyLearner, source: SafetyLearner) -> None:
     """Give the weights of one learner to another; steps, optimisers, replay and generators stay its own.
 
     Args:
-        learner: takes the weights of all its networks, and the statistics of its observations.
+        learner: takes the weights of all its networks, and the statistics of its observations. Of two players it takes
+            those of both, and the earlier selves of its league begin as copies of them.
         source: gives them.
 
     Raises:
@@ -42,9 +43,13 @@ def warm_start(learner: SafetyLearner, source: SafetyLearner) -> None:
     ):
         if mine != other:
             raise ValueError(f"The weights do not fit: {name} of the run that gives them: {other}; expected {mine}.")
-    learner.policy.load_state_dict(source.policy.state_dict())
+    learner.take_weights(source)
 
 
 def _shapes(learner: SafetyLearner) -> dict[str, Any]:
     """Names and shapes of all weights."""
-    return {name: tuple(value.shape) for name, value in learner.policy.state_dict().items()}
+    return {
+        f"{network}.{name}": tuple(value.shape)
+        for network, weights in learner.learned_networks().items()
+        for name, value in weights.state_dict().items()
+    }

@@ -124,3 +124,15 @@ def test_scores_and_earlier_selves_are_in_the_state_of_a_league() -> None:
     league.count(torch.ones(5, dtype=torch.bool), torch.ones(5, dtype=torch.bool))
     other.load_state_dict(league.state_dict())
     assert other.win_rates() == league.win_rates() and other.born.tolist() == [[7], [7]]
+
+
+def test_an_earlier_self_that_has_not_played_is_not_the_easiest_to_beat() -> None:
+    league = League(torch.nn.Linear(1, 1), torch.nn.Linear(1, 1), 2, matches(7, 2, 0.0))
+    player = torch.nn.Linear(1, 1)
+    for steps in (100, 200):
+        league.take(player, player, steps)
+    ended = torch.tensor([False, True, False, True, False, False, False])
+    league.count(ended, torch.tensor([False, True, False, False, False, False, False]))
+    # controller 1 has won its game, and disturbance 0 too: those of no game stay all the same
+    league.take(player, player, 300)
+    assert league.born.tolist() == [[100, 300], [300, 200]]

@@ -5,16 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 from gymnasium import spaces
 from stable_baselines3.common.vec_env import VecEnvWrapper
 
 from sekai.safety.arrays import Tensor
 from sekai.safety.games.players import CONTROL, DISTURBANCE
+from sekai.safety.steps import EXECUTED_KEY
 from sekai.safety.tensor.env import TensorStep, TensorVecEnv, is_tensor_env
+from sekai.safety.tensor.normalize import TensorVecNormalize
 
 
 def joined(env: Any) -> Any:
     """`env` itself, or around it what takes `(N, U + D)` numbers where it has `Dict(ctrl, dstb)`.
+
+    A `TensorVecNormalize` stays outermost, since a learner takes its statistics: it is given the other inside of it.
 
     Raises:
         ValueError: a `Dict` of other parts.
@@ -29,6 +34,10 @@ def joined(env: Any) -> Any:
         raise ValueError(
             f"The action space is {space}; expected Dict({CONTROL}=Box, {DISTURBANCE}=Box), one axis each."
         )
+    if isinstance(env, TensorVecNormalize):
+        env.env = joined(env.env)
+        env.action_space = env.env.action_space
+        return env
     return TensorJoint(env) if is_tensor_env(env) else ArrayJoint(env)
 
 
@@ -51,12 +60,19 @@ class ArrayJoint(VecEnvWrapper):  # type: ignore[misc]  # SB3 is an extra, and r
 
     def step_async(self, actions: Any) -> None:
         """Begin a step with actions `(N, U + D)`."""
-        size = self.ctrl_action_dim
-        self.venv.step_async([{CONTROL: row[:size], DISTURBANCE: row[size:]} for row in np.asarray(actions)])
+        rows, size, parts = np.asarray(actions), self.ctrl_action_dim, self.venv.action_space
+        controls = rows[:, :size].astype(parts[CONTROL].dtype)
+        disturbances = rows[:, size:].astype(parts[DISTURBANCE].dtype)
+        self.venv.step_async([{CONTROL: u, DISTURBANCE: d} for u, d in zip(controls, disturbances, strict=True)])
 
     def step_wait(self) -> Any:
-        """The result of the step."""
-        return self.venv.step_wait()
+        """The result of the step; what was executed as one row as well."""
+        observations, rewards, dones, infos = self.venv.step_wait()
+        for slot, info in enumerate(infos):
+            if isinstance(executed := info.get(EXECUTED_KEY), dict):
+                row = np.concatenate([executed[CONTROL], executed[DISTURBANCE]])
+                infos[slot] = {**info, EXECUTED_KEY: row}
+        return observations, rewards, dones, infos
 
 
 class TensorJoint(TensorVecEnv):
@@ -75,12 +91,18 @@ class TensorJoint(TensorVecEnv):
 
     def reset_tensor(self) -> Any:
         """Begin an episode in every slot."""
+        if type(self.env).reset_tensor is TensorVecEnv.reset_tensor:
+            return super().reset_tensor()  # a step of zeros, divided like any other
         return self.env.reset_tensor()
 
-    def step_tensor(self, actions: Tensor) -> TensorStep | tuple[Any, ...]:
-        """Step with actions `(N, U + D)`."""
+    def step_tensor(self, actions: Tensor) -> TensorStep:
+        """Step with actions `(N, U + D)`; what was executed is one row of each slot as well."""
         size = self.ctrl_action_dim
-        return self.env.step_tensor({CONTROL: actions[:, :size], DISTURBANCE: actions[:, size:]})
+        step = TensorStep(*self.env.step_tensor({CONTROL: actions[:, :size], DISTURBANCE: actions[:, size:]}))
+        executed: Any = step.executed
+        if isinstance(executed, dict):
+            executed = torch.cat([executed[CONTROL], executed[DISTURBANCE]], 1)
+        return step._replace(executed=executed)
 
     def close(self) -> None:
         """Close the environment inside."""

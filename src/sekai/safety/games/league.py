@@ -13,6 +13,7 @@ So games with others than each other cost a fixed share of the steps. Earlier se
 
 from __future__ import annotations
 
+import math
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -92,10 +93,16 @@ class League(nn.Module):  # type: ignore[misc]  # torch is an extra, and read as
         self.disturbances = nn.ModuleList(_frozen(disturbance) for _ in range(size))
         self._pairs, self._size = pairs, size
         of_slot = torch.cat([torch.full((pair.slots.stop - pair.slots.start,), m) for m, pair in enumerate(pairs)])
-        self.register_buffer("match_of_slot", of_slot)
+        self.register_buffer("match_of_slot", of_slot, persistent=False)  # a loaded league may have other slots
         self.register_buffer("wins", torch.zeros(len(pairs)))
         self.register_buffer("games", torch.zeros(len(pairs)))
         self.register_buffer("born", torch.full((2, size), -1))
+
+    def begin(self, controller: nn.Module, disturbance: nn.Module) -> None:
+        """Make all earlier selves copies of these two, as at first."""
+        for kept, new in ((self.controllers, controller), (self.disturbances, disturbance)):
+            for network in kept:
+                network.load_state_dict(new.state_dict())
 
     def count(self, ended: Tensor, won: Tensor) -> None:
         """Count games: whether each slot's has ended, and whether its controller won, bool `(N,)`."""
@@ -110,6 +117,8 @@ class League(nn.Module):  # type: ignore[misc]  # torch is an extra, and read as
     def take(self, controller: nn.Module, disturbance: nn.Module, steps: int) -> None:
         """Keep the two as they are now, in the places of the earlier selves that have become the easiest to beat.
 
+        One of which no game has ended counts as the hardest.
+
         Args:
             controller, disturbance: the two that learn.
             steps: environment steps so far.
@@ -121,7 +130,8 @@ class League(nn.Module):  # type: ignore[misc]  # torch is an extra, and read as
             (("controller", self.controllers, controller), ("disturbance", self.disturbances, disturbance))
         ):
             names = [f"past_{kind}_{i}" for i in range(self._size)]
-            loses = [rates.get(name, 0.0) * (1 if kind == "disturbance" else -1) for name in names]
+            sign = 1 if kind == "disturbance" else -1
+            loses = [sign * rates[name] if name in rates else -math.inf for name in names]
             free = (self.born[row] < 0).tolist()
             place = free.index(True) if any(free) else loses.index(max(loses))
             kept[place].load_state_dict(new.state_dict())

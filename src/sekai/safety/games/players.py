@@ -1,7 +1,7 @@
 """`Players`: how one action divides into what the controller chooses and what the disturbance answers.
 
     (N, U + D)   one box: the first `U` numbers are the control, the others the disturbance
-    Dict         `{"ctrl": (N, U), "dstb": (N, D)}`, two boxes; `JointActions` makes one of them
+    Dict         `{"ctrl": (N, U), "dstb": (N, D)}`, two boxes; `joined` makes one of them
 
 Both players choose within [-1, 1] in every dimension, see `sekai.safety.action_box`. What the disturbance chooses is
 projected into its set afterwards, so that a ball is a ball.
@@ -19,6 +19,7 @@ from sekai.safety.action_box import ActionBox
 from sekai.safety.arrays import Tensor
 from sekai.safety.chain import declared
 from sekai.safety.systems.sets import Bounded, BoxSet
+from sekai.spaces.checks import whole_number
 
 CONTROL, DISTURBANCE = "ctrl", "dstb"
 
@@ -62,6 +63,7 @@ class Players:
                 f"disturbance_set is {self.bounded}; expected one within the numbers of the disturbance, "
                 f"{self.disturbance}."
             )
+        self._whole = isinstance(self.bounded, BoxSet) and all(map(np.array_equal, corners, (low, high)))
         self._device = device
         self.control_box = ActionBox(self.control, device)
         self._disturbance_box = ActionBox(self.disturbance, device)
@@ -69,6 +71,10 @@ class Players:
     def disturb(self, chosen: Tensor) -> Tensor:
         """Disturbances `(..., D)` in units of the environment, in their set, for choices within [-1, 1]."""
         return self.bounded.project(self._disturbance_box.unscaled(chosen))
+
+    def admissible(self, chosen: Tensor) -> Tensor:
+        """The choices `(..., D)` that stand for what is executed: in the set, where it is not the whole box."""
+        return chosen if self._whole else self._disturbance_box.scaled(self.disturb(chosen))
 
     def random(self, *shape: int) -> Tensor:
         """Choices `(*shape, D)` that are spread evenly over the set of the disturbances."""
@@ -85,14 +91,20 @@ def ctrl_action_dim_of(env: Any, given: int | None) -> int:
     """How many numbers of an action are the control's: as given, or as the environment declares.
 
     Raises:
-        ValueError: neither says it.
+        ValueError: neither says it, or they say different numbers.
+        TypeError: another thing than a whole number is given.
     """
-    found = next((value for _, value in declared(env, "ctrl_action_dim") if value is not None), None)
-    dim = found if given is None else given
+    found = next((int(value) for _, value in declared(env, "ctrl_action_dim") if value is not None), None)
+    dim = found if given is None else whole_number("ctrl_action_dim", given, minimum=1)
+    if found is not None and dim != found:
+        raise ValueError(
+            f"ctrl_action_dim is {dim}, and the environment declares {found}: leave it out, or use an environment that "
+            "divides its actions alike."
+        )
     if dim is None:
         raise ValueError(
             "A learner of two players needs to know which numbers of an action are the disturbance's: give "
             "ctrl_action_dim, or an environment that declares it (disturbance='player'), or one with the action space "
             f"Dict({CONTROL}=Box, {DISTURBANCE}=Box)."
         )
-    return int(dim)
+    return dim

@@ -89,6 +89,7 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
         if not isinstance(normalize_observations, bool):
             raise TypeError(f"normalize_observations is {normalize_observations!r}; expected True or False.")
         self.trained_mode: str = self.mode
+        self.trained_players: int = self.players
         self.terminal_type = check_terminal_type(terminal_type)
         self.bootstrap_on_timeout = bool(bootstrap_on_timeout)
         self.failure_value = failure_value
@@ -257,6 +258,15 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
     def _excluded_save_params(self) -> list[str]:
         return [*super()._excluded_save_params(), "_known_box", "_handed_over"]
 
+    def learned_networks(self) -> dict[str, Any]:
+        """The networks that learn, by name: what another run may begin with."""
+        return {"policy": self.policy}
+
+    def take_weights(self, source: SafetyLearner) -> None:
+        """Take over the weights of the networks of a learner that has the same ones."""
+        for name, network in source.learned_networks().items():
+            self.learned_networks()[name].load_state_dict(network.state_dict())
+
     def save(self, path: Any, exclude: Any = None, include: Any = None) -> None:
         """Save as the SB3 class does; nothing in the file is bound to a device."""
         here = self._last_obs
@@ -271,14 +281,20 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
         """Load a model that this class has saved; a `TensorVecNormalize` as `env` takes over its statistics.
 
         Raises:
-            ValueError: it was saved by a learner of another mode, or by one that has none; or it was trained on raw
-                observations and `env` normalises them.
+            ValueError: it was saved by a learner of another mode, or by one that has none, or by one of another number
+                of players; or it was trained on raw observations and `env` normalises them.
         """
         data, _, _ = load_from_zip_file(path, device="cpu")
         mode = (data or {}).get("trained_mode")
         if mode != cls.mode:
             raise ValueError(
                 f"{path} was saved by a learner of mode {mode!r}, and {cls.__name__} is of mode {cls.mode!r}: load it "
+                "with the class that saved it."
+            )
+        players = data.get("trained_players", 1)
+        if players != cls.players:
+            raise ValueError(
+                f"{path} was saved by a learner of {players} player(s), and {cls.__name__} has {cls.players}: load it "
                 "with the class that saved it."
             )
         if isinstance(env, TensorVecNormalize):

@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from gymnasium import spaces
+from stable_baselines3.common.base_class import maybe_make_env
 
 from sekai.safety.action_box import unit_box
 from sekai.safety.arrays import Tensor
@@ -42,7 +43,7 @@ class GameLearner(SafetyLearner):
     Args:
         policy, env: as for `SafetyLearner`; observations are a `Box` of one axis. Actions are `(U + D,)` numbers, or
             `Dict(ctrl, dstb)`.
-        ctrl_action_dim: U; by default what the environment declares.
+        ctrl_action_dim: U; by default what the environment declares, which it must not contradict.
         disturbance_set: a `BoxSet` or `BallSet`; by default what the environment declares, else the box.
         disturbance_sees_control: the information pattern, see above.
         league_size: how many earlier selves of each player are kept.
@@ -85,8 +86,9 @@ class GameLearner(SafetyLearner):
         self.ctrl_action_dim, self.disturbance_set = ctrl_action_dim, disturbance_set
         self._taken = 0
         self._reached: Tensor | None = None  # whether the target has been reached in the episode of each slot
-        env = joined(self._wrap_env(env) if env is not None and not isinstance(env, str) else env)
-        if env is not None and not isinstance(env, str):
+        if env is not None:
+            env = self._wrap_env(maybe_make_env(env, 0))
+        if env is not None and rest.get("_init_setup_model", True):  # else a file says it, which is read later
             self.ctrl_action_dim = ctrl_action_dim_of(env, ctrl_action_dim)
             if disturbance_set is None:
                 self.disturbance_set = next((value for _, value in declared(env, "disturbance_set")), None)
@@ -96,6 +98,11 @@ class GameLearner(SafetyLearner):
     def _wrap_env(env: Any, verbose: int = 0, monitor_wrapper: bool = True) -> Any:
         return joined(SafetyLearner._wrap_env(env, verbose, monitor_wrapper))
 
+    def _require(self, env: Any) -> None:
+        super()._require(env)
+        if self.ctrl_action_dim is not None:
+            ctrl_action_dim_of(env, self.ctrl_action_dim)
+
     def _setup_model(self) -> None:
         space = self.observation_space
         if not isinstance(space, spaces.Box) or len(space.shape) != 1:
@@ -104,6 +111,9 @@ class GameLearner(SafetyLearner):
         self.matches = self._divided()
         super()._setup_model()
         self.disturbance = self._make_disturbance(self._disturbance_observes(), unit_box(self._players.disturbance))
+        if self.use_sde:
+            with torch.no_grad():  # noise that was drawn with a gradient cannot be copied
+                self._networks()[0].reset_noise()
         self.league = League(*self._networks(), self.league_size, self.matches).to(self.device)
 
     def _players_of_action(self) -> Players:
@@ -164,6 +174,16 @@ class GameLearner(SafetyLearner):
     def _given(self, controls: Tensor, chosen: Tensor) -> Tensor:
         """What the environment is given, `(N, U + D)`."""
         return torch.cat([self._players.control_box.unscaled(controls), self._players.disturb(chosen)], 1)
+
+    def _setup_learn(
+        self, total_timesteps: int, callback: Any = None, reset_num_timesteps: bool = True, *args: Any, **kwargs: Any
+    ) -> Any:
+        if reset_num_timesteps:
+            self._taken = 0
+        if reset_num_timesteps or self._last_obs is None:
+            self._reached = None  # every episode begins anew
+        self._league_seconds, self._counted_from = 0.0, time.perf_counter()
+        return super()._setup_learn(total_timesteps, callback, reset_num_timesteps, *args, **kwargs)
 
     # ---- scores --------------------------------------------------------------------------------
 
@@ -235,6 +255,21 @@ class GameLearner(SafetyLearner):
         return {name: partial(_answer, self, system, past) for name, past in names.items()}
 
     # ---- saving --------------------------------------------------------------------------------
+
+    def learned_networks(self) -> dict[str, Any]:
+        """Those of both players."""
+        return {**super().learned_networks(), "disturbance": self.disturbance}
+
+    def take_weights(self, source: SafetyLearner) -> None:
+        """See `SafetyLearner.take_weights`; earlier selves begin as copies of the two."""
+        super().take_weights(source)
+        self.league.begin(*self._networks())
+
+    def save(self, path: Any, exclude: Any = None, include: Any = None) -> None:
+        """See `SafetyLearner.save`."""
+        if self._reached is not None:
+            self._reached = self._reached.cpu()
+        super().save(path, exclude, include)
 
     def _excluded_save_params(self) -> list[str]:
         names = ["disturbance", "league", "_players", "matches", "_league_seconds", "_counted_from"]

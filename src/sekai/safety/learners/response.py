@@ -31,9 +31,15 @@ class _Response(PpoGame):
         return [Match("best_response", 0, None, slice(0, self.n_envs))]
 
     def _with_earlier_controllers(self, observations: Any, controls: Tensor) -> Tensor:
-        assert self._controller is not None
+        if self._controller is None:
+            raise ValueError("A response that was loaded has no controller to learn against: call best_response anew.")
         given = np.asarray(self._controller(observations.cpu().numpy()))
+        if given.shape != controls.shape:
+            raise ValueError(f"The controller gave controls of shape {given.shape}; expected {tuple(controls.shape)}.")
         return self._players.control_box.scaled(torch.as_tensor(given, device=self.device))
+
+    def _excluded_save_params(self) -> list[str]:
+        return [*super()._excluded_save_params(), "_controller"]
 
 
 class AvoidResponse(_Response):
@@ -61,7 +67,7 @@ def best_response(
         steps: environment steps, the budget.
         seed: of the networks and the environment.
         callback: of SB3, as for `learn`.
-        options: of `GameLearner` and SB3's PPO.
+        options: of `GameLearner` and SB3's PPO; the device is by default the CPU, and there is no league.
 
     Returns:
         A learner whose `predict_disturbance` and `opponents` are those of the response; its own controller has learned
@@ -69,6 +75,7 @@ def best_response(
 
     Raises:
         TypeError: `controller` is neither.
+        ValueError: it gives controls of another shape.
     """
     if hasattr(controller, "predict"):
         learner = controller
@@ -81,6 +88,6 @@ def best_response(
     else:
         raise TypeError(f"controller is {controller!r}; expected a learner, or a function of observations.")
     cls = AvoidResponse if check_mode(mode) == AVOID else ReachAvoidResponse
-    response = cls("MlpPolicy", env, controller=act, seed=seed, device="cpu", **options)
+    response = cls("MlpPolicy", env, controller=act, seed=seed, **{"device": "cpu", **options})
     response.learn(steps, callback=callback)
     return response

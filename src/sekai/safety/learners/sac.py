@@ -113,14 +113,9 @@ class SacSafety(OffPolicySafety, SAC):  # type: ignore[misc]  # SB3 is an extra,
         low, high = self.alpha_bounds
         if self.ent_coef_optimizer is None or self.log_ent_coef is None:
             return torch.clamp(self.ent_coef_tensor, low, high)
-        alpha = torch.clamp(torch.exp(self.log_ent_coef.detach()), low, high)
-        loss = -(self.log_ent_coef * (log_prob + self.target_entropy).detach()).mean()
-        self.ent_coef_optimizer.zero_grad()
-        loss.backward()
-        self.ent_coef_optimizer.step()
-        with torch.no_grad():  # or it would go on beyond its bounds, and take as long to come back
-            self.log_ent_coef.clamp_(np.log(max(low, 1e-30)), np.log(high) if np.isfinite(high) else None)
-        return alpha
+        return entropy_coefficient(
+            self.log_ent_coef, self.ent_coef_optimizer, log_prob, float(self.target_entropy), self.alpha_bounds
+        )
 
     def _follow(self) -> None:
         """Let the target critics follow."""
@@ -155,6 +150,29 @@ class SacSafety(OffPolicySafety, SAC):  # type: ignore[misc]  # SB3 is an extra,
 
     def _lower_action_value(self, rows: Any, actions: Tensor) -> Tensor:
         return aggregate(self.critic(rows, actions), "min")
+
+
+def entropy_coefficient(
+    log: Tensor, optimizer: Any, log_prob: Tensor, target: float, bounds: tuple[float, float]
+) -> Tensor:
+    """The entropy coefficient within its bounds, of before a step of its optimiser.
+
+    Args:
+        log: its logarithm, which takes a step.
+        optimizer: of `log`.
+        log_prob: log densities of actions `(B, 1)`.
+        target: entropy that is aimed at.
+        bounds: the coefficient stays between these two numbers.
+    """
+    low, high = bounds
+    before = torch.clamp(torch.exp(log.detach()), low, high)
+    loss = -(log * (log_prob + target).detach()).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    with torch.no_grad():  # or it would go on beyond its bounds, and take as long to come back
+        log.clamp_(np.log(max(low, 1e-30)), np.log(high) if np.isfinite(high) else None)
+    return before
 
 
 def aggregate(values: tuple[Tensor, ...], how: Aggregator) -> Tensor:

@@ -1,7 +1,7 @@
 """SAC of two players: one critic Q(s, u, d), a controller that ascends it, a disturbance that descends it.
 
 Wherever a value is taken, it is that against the worst of several answers to the control: those of the disturbance that
-learns and of its earlier selves.
+learns and of its earlier selves, as they are executed: in the set of the disturbances.
 
     target       B(g, [l,] min_k Q'(s', u', d_k(s', u'))),   u' the action of the mode
     controller   ascends   min_k Q(s, u, d_k(s, u))
@@ -21,7 +21,7 @@ from torch.nn import functional
 from sekai.safety.action_box import unit_box
 from sekai.safety.arrays import Tensor
 from sekai.safety.learners.game import GameLearner
-from sekai.safety.learners.sac import Aggregator, SacSafety, aggregate, require_finite
+from sekai.safety.learners.sac import Aggregator, SacSafety, aggregate, entropy_coefficient, require_finite
 from sekai.safety.tensor.replay import SafetyBatch
 
 
@@ -54,24 +54,20 @@ class Temperature(nn.Module):  # type: ignore[misc]  # torch is an extra, and re
         initial: what it is at first.
         target: entropy that is aimed at; None: the coefficient stays as it is.
         learning_rate: of its optimiser.
+        bounds: the coefficient stays between these two numbers.
     """
 
-    def __init__(self, initial: float, target: float | None, learning_rate: float) -> None:
+    def __init__(self, initial: float, target: float | None, learning_rate: float, bounds: tuple[float, float]) -> None:
         super().__init__()
         self.log = nn.Parameter(torch.tensor(initial).clamp(min=1e-30).log())
-        self._target = target
+        self._target, self._bounds = target, bounds
         self.optimizer = torch.optim.Adam(self.parameters(), lr=learning_rate)
 
     def step(self, log_prob: Tensor) -> Tensor:
         """The coefficient, and a step of it towards the target for the next time."""
-        before = self.log.detach().exp()
         if self._target is None:
-            return before
-        loss = -(self.log * (log_prob + self._target).detach()).mean()
-        self.optimizer.zero_grad()
-        loss.backward()
-        self.optimizer.step()
-        return before
+            return self.log.detach().exp().clamp(*self._bounds)
+        return entropy_coefficient(self.log, self.optimizer, log_prob, self._target, self._bounds)
 
 
 class SacGame(GameLearner, SacSafety):
@@ -83,26 +79,26 @@ class SacGame(GameLearner, SacSafety):
     _losses: ClassVar[tuple[str, ...]] = (*SacSafety._losses, "disturbance_loss")
 
     def _setup_model(self) -> None:
-        given = self.policy_kwargs
-        self.policy_kwargs = {**given, "control": unit_box(self._players_of_action().control)}
+        given, control = self.policy_kwargs, self._players_of_action().control
+        self.policy_kwargs = {**given, "control": unit_box(control)}
+        if self.target_entropy == "auto":  # SB3's own would be that of both players
+            self.target_entropy = -float(control.shape[0])
         try:
             super()._setup_model()
         finally:
             self.policy_kwargs = given
 
     def _make_disturbance(self, observes: spaces.Box, chooses: Any) -> Any:
-        if self.target_entropy == -float(self.action_space.shape[0]):  # SB3's own, of both players
-            self.target_entropy = -float(self._players.control.shape[0])
         policy = self.policy
-        extractor = policy.features_extractor_class(observes)
-        options = {**policy.actor_kwargs, "observation_space": observes, "action_space": chooses}
+        extractor = policy.features_extractor_class(observes, **policy.features_extractor_kwargs)
+        options = {**policy.actor_kwargs, "observation_space": observes, "action_space": chooses, "use_sde": False}
         actor = Actor(**options, features_extractor=extractor, features_dim=extractor.features_dim).to(self.device)
         rate = self.lr_schedule(1)
         actor.optimizer = policy.optimizer_class(actor.parameters(), lr=rate, **policy.optimizer_kwargs)
         learned = self.ent_coef_optimizer is not None
         initial = self.log_ent_coef.detach().exp().item() if learned else self.ent_coef_tensor.item()
         target = -float(chooses.shape[0]) if learned else None
-        self.temperature = Temperature(initial, target, rate).to(self.device)
+        self.temperature = Temperature(initial, target, rate, self.alpha_bounds).to(self.device)
         return actor
 
     def _networks(self) -> tuple[Any, Any]:
@@ -124,6 +120,10 @@ class SacGame(GameLearner, SacSafety):
         size = self._players.control.shape[0]
         return self._given(actions[:, :size], actions[:, size:])
 
+    def _kept(self, given: Tensor, executed: Tensor | None) -> Tensor:
+        kept, size = super()._kept(given, executed), self._players.control.shape[0]
+        return torch.cat([kept[:, :size], self._players.admissible(kept[:, size:])], 1)
+
     def _end_training(self) -> None:
         super()._end_training()
         self._end_update()
@@ -134,7 +134,8 @@ class SacGame(GameLearner, SacSafety):
         """What the disturbances would choose, `(B, D)` each."""
         met = self._met(observations, controls)
         with torch.no_grad():
-            return [self._mode_of(network, met) for network in (self.disturbance, *self.league.disturbances)]
+            chosen = [self._mode_of(network, met) for network in (self.disturbance, *self.league.disturbances)]
+        return [self._players.admissible(choice) for choice in chosen]
 
     def _worst(self, critic: Any, observations: Any, controls: Tensor, how: Aggregator) -> Tensor:
         """The value of controls against the worst answer, `(B, 1)`."""
@@ -174,7 +175,8 @@ class SacGame(GameLearner, SacSafety):
             controls = self.actor(observations, deterministic=True)
         chosen, log_prob = self.disturbance.action_log_prob(self._met(observations, controls))
         alpha = self.temperature.step(log_prob.reshape(-1, 1))
-        values = aggregate(self.critic(observations, torch.cat([controls, chosen], 1)), self.actor_aggregator)
+        executed = torch.cat([controls, self._players.admissible(chosen)], 1)
+        values = aggregate(self.critic(observations, executed), self.actor_aggregator)
         loss = (alpha * log_prob.reshape(-1, 1) + values).mean()
         _descend(self.disturbance, loss)
         return loss

@@ -95,9 +95,11 @@ class BallSet:
     def project(self, points: Any) -> Any:
         """The nearest points of the set; array or tensor `(..., D)`."""
         xp = namespace(points)
-        length = xp.sqrt((points * points).sum(-1))
-        inside = length <= self.radius
-        scale = xp.where(inside, xp.ones_like(length), self.radius / xp.where(inside, xp.ones_like(length), length))
+        squares = (points * points).sum(-1)
+        ones = xp.ones_like(squares)
+        inside = xp.sqrt(squares) <= self.radius
+        # a root of 0 has no slope: none is taken of what is inside
+        scale = xp.where(inside, ones, self.radius / xp.sqrt(xp.where(inside, ones, squares)))
         return points * scale[..., None]
 
     def sample(self, uniform: Any) -> Any:

@@ -11,7 +11,7 @@ from sekai.core.slots import AutoresetMode
 from sekai.safety.arrays import Tensor
 from sekai.safety.chain import changes_actions
 from sekai.safety.steps import EXECUTED_KEY
-from sekai.safety.tensor.env import TensorStep, TensorVecEnv
+from sekai.safety.tensor.env import TensorStep, TensorVecEnv, as_numpy
 from sekai.spaces import take_rows
 from sekai.vector import VecEnv
 
@@ -59,7 +59,7 @@ class TensorFromNative(TensorVecEnv):
 
     def step_tensor(self, actions: Tensor) -> TensorStep:
         """Step every slot."""
-        result = self.vec.step(actions.cpu().numpy())
+        result = self.vec.step(as_numpy(actions))
         margins = None
         if self.provides_l:
             values, present = result.infos.columns["l_x"]
