@@ -56,9 +56,11 @@ LEARNERS: dict[str, tuple[str, int, int, dict[str, Any]]] = {
     "sac-defaults": ("sac", 150_000, 64, SMALL),
     "sac": ("sac", 300_000, 64, {**SMALL, **LONG}),
 }
+#: what the drift takes of PPO to be there with both seeds
+WIDE = {**LEARNERS["ppo"][3], "failure_value": -0.54, "policy_kwargs": {"net_arch": [128, 128]}}
 LINES = [
     *(Line(f"{system}-{name}", made, *what) for system, made in SYSTEMS.items() for name, what in LEARNERS.items()),
-    Line("drift-0.5-ppo-1.6M", SYSTEMS["drift-0.5"], "ppo", 1_600_000, 256, LEARNERS["ppo"][3]),
+    Line("drift-0.5-ppo-wide", SYSTEMS["drift-0.5"], "ppo", 1_000_000, 256, WIDE),
 ]
 
 
