@@ -60,6 +60,18 @@ def test_a_game_is_certified_against_each_opponent(tmp_path: Path, capsys: pytes
     assert "Nothing is certified at a risk of 0.05: " in capsys.readouterr().out
 
 
+def test_a_run_of_more_state_numbers_than_a_grid_has_axes_is_no_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = ["train", "safety/DrawdownPortfolio-v0", "--out", str(tmp_path), "--steps", "256", "--num-envs", "8"]
+    more = ["shocks=[0.03,0.03,0.03]", "max_weights=[0.3,0.3,0.3]"]
+    options = [part for option in more for part in ("--task-option", option)]
+    assert main([*run, *options, "--option", "n_steps=16", "--option", "batch_size=64"]) == 0
+    assert "no_certificate: the exact set of safety/DrawdownPortfolio-v0 is not known" in capsys.readouterr().out
+    assert main(["certify", str(tmp_path)]) != 0
+    assert "has 4 state numbers, and sets are compared on grids of two or three" in capsys.readouterr().err
+
+
 def test_a_certificate_says_for_how_long_a_best_response_was_trained(tmp_path: Path) -> None:
     from sekai.safety.training import RunConfig, train
 
@@ -70,8 +82,8 @@ def test_a_certificate_says_for_how_long_a_best_response_was_trained(tmp_path: P
     numbers = json.loads((tmp_path / "certificate.json").read_text())
     # "current" is the disturbance that learned together with the controller
     assert set(numbers["opponents"]) == {"zero", "random", "greedy", "current", "best_response"}
-    assert numbers["assumed"]["best_response_steps"] == 1600
-    assert "trained for 1,600 steps to break this policy" in (tmp_path / "certificate.html").read_text()
+    assert numbers["assumed"]["best_response_steps"] == 2048  # whole rollouts: 16 slots, 128 steps
+    assert "trained for 2,048 steps to break this policy" in (tmp_path / "certificate.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import sekai
 from sekai.safety.certificates import evaluate_certificate
 from sekai.safety.opponents import (
     ConstantOpponent,
@@ -21,6 +22,7 @@ from sekai.safety.promises import NOBODY, fails_at_worst, fails_by_opponent, kee
 from sekai.safety.systems import DoubleIntegrator
 from sekai.safety.systems.sets import BoxSet
 from sekai.safety.tasks.finance import DrawdownFloor
+from sekai.safety.truth import truth_of
 
 PUSHED = DoubleIntegrator(force_bound=0.5)
 VALUE = partial(exact_value, PUSHED)
@@ -167,3 +169,17 @@ def test_an_evaluation_tells_the_opponents_apart_and_counts_the_worst() -> None:
     whole = report.fails_if_certified_bounds
     assert greedy.high - greedy.low > whole.high - whole.low
     assert report.numbers()["opponents"]["greedy"]["bounds"] == list(greedy)
+
+
+def test_an_environment_is_no_system() -> None:
+    env = sekai.make("safety/DoubleIntegrator-v0")
+    with pytest.raises(TypeError, match="expected a System, dynamics as a function of states: an environment alone"):
+        opponents_for(object(), env, lambda states: states[..., 0])  # type: ignore[arg-type]  # on purpose
+
+
+def test_a_system_of_too_many_numbers_has_no_truth_on_a_grid() -> None:
+    class Wide(DoubleIntegrator):
+        state_names = ("x", "v", "a", "b")
+
+    with pytest.raises(ValueError, match="its 4 state numbers are too many or too few for a grid"):
+        truth_of(Wide(target="touch"))

@@ -245,7 +245,8 @@ def _train(
     mode: Annotated[SafetyMode | None, typer.Option(help="What the value means; follows from TASK.")] = None,
     players: Annotated[int | None, typer.Option(min=1, help="1, or 2 with an adversary; 1.")] = None,
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Environment steps, those of earlier calls included; 400000.")
+        int | None,
+        typer.Option(min=1, help="Environment steps of all calls, rounded up to whole rollouts; 400000."),
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of environments and learner; 0.")] = None,
     num_envs: Annotated[int | None, typer.Option(min=1, help="Parallel environments; 64.")] = None,

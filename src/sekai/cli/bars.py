@@ -44,6 +44,7 @@ def draw_ratios(bars: Mapping[str, tuple[float, str]], output: Path, title: str,
             va="center",
             color=INK,
             size=10,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0},
         )
     axes.set_xlim(min(0.5, *ratios) * 0.8 if wide else 0.0, max(ratios) * (8.0 if wide else 1.55))
     axes.invert_yaxis()

@@ -174,6 +174,8 @@ def compare(
         bars = {result.name: (result.ratio, f"{result.rate:,.0f} env steps/s") for result in results}
         title = f"{entry.id}, {num_envs} sub-environments"
         draw_ratios(bars, output, title, f"throughput over that of sync, median of {rounds} rounds")
+        if on_terminal():
+            print(f"{output} saved")
 
 
 def _measure(sides: Sequence[Side], steps: int | None, rounds: int, advance: Advance) -> None:

@@ -46,7 +46,9 @@ def train(recipe_file: Path | None, folder: Path, given: Mapping[str, Any]) -> N
         learner = run(config, recipe.steps, folder, advance=advance, threads=1)
     print(f"{folder} steps={learner.num_timesteps} seconds={time.perf_counter() - started:.1f}")
     _write_report(folder, learner)
-    if system is None:
+    from sekai.safety.truth import CELLS
+
+    if system is None or system.state_size not in CELLS:
         print(f"{folder} no_certificate: the exact set of {recipe.task} is not known")
     else:
         certify(folder)
@@ -88,8 +90,9 @@ def certify(
     system = system_of(config.task, config.task_options)
     truth = truth_of(system)
     opponents = opponents_for(learner, system, truth, seed=seed)
+    tried = 0
     if best_response:
-        opponents["best_response"] = _trained_opponent(learner, system, config.num_envs, best_response, seed)
+        opponents["best_response"], tried = _trained_opponent(learner, system, config.num_envs, best_response, seed)
     against = opponents or None
     report = evaluate_certificate(learner, system, truth, opponents=against, rollouts=rollouts, seed=seed)
     certificate = calibrate(
@@ -99,7 +102,7 @@ def certify(
         confidence=confidence,
         opponents=against,
         truth=truth,
-        best_response_steps=best_response,
+        best_response_steps=tried,
         plan=plan,
     )
     assumed = assumptions(certificate, learner, system)
@@ -122,8 +125,8 @@ def certify(
         print(f"{folder / PAGE} saved")
 
 
-def _trained_opponent(learner: Any, system: Any, num_envs: int, steps: int, seed: int) -> Any:
-    """A disturbance that has been trained against the policy of a learner."""
+def _trained_opponent(learner: Any, system: Any, num_envs: int, steps: int, seed: int) -> tuple[Any, int]:
+    """A disturbance that has been trained against the policy of a learner, and for how many environment steps."""
     from sekai.safety.learners import best_response
     from sekai.safety.tensor import SafetyTensorEnv
 
@@ -137,7 +140,7 @@ def _trained_opponent(learner: Any, system: Any, num_envs: int, steps: int, seed
             return True
 
         response = best_response(learner, env, mode=learner.mode, steps=steps, seed=seed, callback=tell)
-    return response.opponents(system)["current"]
+    return response.opponents(system)["current"], response.num_timesteps
 
 
 def _write_report(folder: Path, learner: Any) -> None:
@@ -161,8 +164,15 @@ def system_of(id: str, options: dict[str, Any]) -> Any:
     from sekai.safety.tasks import find_task
 
     system = find_task(id).system(**options)
+    from sekai.safety.truth import CELLS
+
     if system is None:
         raise BadValue(f"{id} has no system whose exact set is known, so its certificate cannot be measured.")
+    if system.state_size not in CELLS:
+        raise BadValue(
+            f"{id} has {system.state_size} state numbers, and sets are compared on grids of two or three: in Python "
+            "sekai.safety.certify.certify(learner, system) needs no exact set."
+        )
     return system
 
 

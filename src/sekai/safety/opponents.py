@@ -159,8 +159,13 @@ def opponents_for(
         seed: of the random one.
 
     Raises:
+        TypeError: `system` is none, such as an environment.
         ValueError: opponents were given, and are none, or the system has no disturbance.
     """
+    if not isinstance(system, System):
+        raise TypeError(
+            f"system is {system!r}; expected a System, dynamics as a function of states: an environment alone has none."
+        )
     if opponents is not None:
         if not opponents:
             raise ValueError("opponents is empty; expected at least one by name, or None for the usual ones.")

@@ -18,6 +18,9 @@ from sekai.safety.tasks.finance import (
     portfolio,
 )
 
+#: nodes of each axis of a grid, by the number of axes
+CELLS = {2: 241, 3: 81}
+
 
 def truth_of(system: System, *, cells: int | None = None) -> Value:
     """The exact value of the sampled-time system, one step later; a closed form where there is one, else from a grid.
@@ -27,6 +30,9 @@ def truth_of(system: System, *, cells: int | None = None) -> Value:
     Args:
         system: of two or three state numbers.
         cells: nodes of each axis of the grid; by default 241 for two axes and 81 for three.
+
+    Raises:
+        ValueError: a system of more numbers without a closed form: no grid is fine enough.
     """
     if isinstance(system, DoubleIntegrator) and system.target is None and system.disturbance is None:
         return after_step(partial(sampled_value, system), system)
@@ -38,5 +44,10 @@ def truth_of(system: System, *, cells: int | None = None) -> Value:
         return partial(inventory.after_step, system)
     if isinstance(system, BudgetExecution):
         return partial(execution.after_step, system)
-    count = cells or {2: 241, 3: 81}[system.state_size]
+    if system.state_size not in CELLS:
+        raise ValueError(
+            f"No exact set is known of {type(system).__name__}, and its {system.state_size} state numbers are too many "
+            "or too few for a grid: certify(learner, system) needs none."
+        )
+    count = cells or CELLS[system.state_size]
     return solve(system, Grid.around(system, count)).after_step(system)

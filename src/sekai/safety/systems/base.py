@@ -27,7 +27,8 @@ from sekai.spaces.checks import whole_number
 
 @dataclass(frozen=True, kw_only=True)
 class System(ABC):
-    """Base class; a subclass adds its parameters as fields.
+    """Base class; a frozen dataclass that adds its parameters as fields, and says `state_names`, `observation_size`,
+    `control`, `reset_low`, `reset_high`, `g_max`, `g` and `_advance`; see `docs/how-to/system.md`.
 
     Attributes:
         dt: seconds between two decisions.
