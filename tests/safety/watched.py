@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import sekai
+
 READS = {"_local_scalar_dense": "item", "nonzero": "nonzero", "masked_select": "mask", "lift_fresh": "from host"}
 MASKED = ("index", "index_put", "index_put_")
+PACKAGE = str(Path(sekai.__file__).parent)  # a clone may stand in a folder of the same name
 CALLS = ("cpu", "numpy", "tolist", "__array__")
 
 
@@ -55,7 +59,7 @@ class Watched(TorchDispatchMode):  # type: ignore[misc]  # torch is an extra, an
             file = frame.f_code.co_filename
             if "/torch/optim/" in file:
                 return
-            if "/sekai/" in file or "/stable_baselines3/" in file or "/tests/safety/test_" in file:
+            if file.startswith(PACKAGE) or "/stable_baselines3/" in file or "/tests/safety/test_" in file:
                 self.found[f"{frame.f_code.co_name}: {operation}"] += 1
                 return
             frame = frame.f_back
