@@ -1,6 +1,6 @@
 """Systems with known answers: dynamics, margins and bounded sets of controls, for NumPy arrays and torch tensors."""
 
-from sekai.safety.systems.base import System
+from sekai.safety.systems.base import System, as_state
 from sekai.safety.systems.double_integrator import DoubleIntegrator
 from sekai.safety.systems.dubins import DubinsCar, DubinsRadial
 from sekai.safety.systems.pendulum import LinearPendulum
@@ -16,4 +16,5 @@ __all__ = [
     "LinearPendulum",
     "PointMass",
     "System",
+    "as_state",
 ]
