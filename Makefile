@@ -1,4 +1,4 @@
-# Everything a fresh clone needs is python3 (3.11 or newer) and make:
+# Everything a fresh clone needs is python3 (3.11 or newer) and make, and for `make test` Chromium:
 #   make demo    a trading rule over a thousand windows of a real price history, and a small safety policy
 #   make test    every test, the executed docs and the built wheel, with all extras
 #   make check   formatting, lint, types, architecture
