@@ -60,16 +60,21 @@ def test_a_game_is_certified_against_each_opponent(tmp_path: Path, capsys: pytes
     assert "Nothing is certified at a risk of 0.05: " in capsys.readouterr().out
 
 
-def test_a_run_of_more_state_numbers_than_a_grid_has_axes_is_no_error(
+def test_a_run_of_more_state_numbers_than_a_grid_has_axes_is_certified_without_a_truth(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = ["train", "safety/DrawdownPortfolio-v0", "--out", str(tmp_path), "--steps", "256", "--num-envs", "8"]
     more = ["shocks=[0.03,0.03,0.03]", "max_weights=[0.3,0.3,0.3]"]
     options = [part for option in more for part in ("--task-option", option)]
     assert main([*run, *options, "--option", "n_steps=16", "--option", "batch_size=64"]) == 0
-    assert "no_certificate: the exact set of safety/DrawdownPortfolio-v0 is not known" in capsys.readouterr().out
-    assert main(["certify", str(tmp_path)]) != 0
-    assert "has 4 state numbers, and sets are compared on grids of two or three" in capsys.readouterr().err
+    assert "threshold=" in (out := capsys.readouterr().out) and "iou=" not in out
+    assert main(["certify", str(tmp_path), "--risk", "0.2", "--rollouts", "200", "--steps", "50"]) == 0
+    numbers = json.loads((tmp_path / "certificate.json").read_text())
+    assert numbers["iou"] is None and numbers["calibration"] is None  # the keys are there
+    assert numbers["assumed"]["steps"] == 50 and numbers["calibrated"]["sets"] is None
+    page = (tmp_path / "certificate.html").read_text(encoding="utf-8")
+    assert "Beside the exact set" not in page and page.count("Share of rollouts that broke the promise") == 1
+    assert not (tmp_path / "certificate.png").exists()
 
 
 def test_a_certificate_says_for_how_long_a_best_response_was_trained(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def test_too_few_rollouts_are_refused_with_the_number_that_it_takes(rollouts: in
 
 @pytest.mark.parametrize("number", [np.nan, np.inf])
 def test_a_value_that_is_not_finite_is_refused_with_its_state(number: float) -> None:
-    with pytest.raises(ValueError, match=rf"The value of state \[.* is {number} \(\d+ of \d+ states"):
+    with pytest.raises(ValueError, match=rf"The value of state \[.* is {number} \(\d+ of \d+ values"):
         found(lambda s: np.where(s[..., 0] > 0.9, number, 1.0))
 
 

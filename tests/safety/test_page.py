@@ -67,7 +67,7 @@ def whole_page(plan: Plan | None = None, curves: dict[str, Curve] | None = None)
     certificate = certify(learner, PUSHED, opponents=MET, truth=value, plan=plan)
     report = evaluate_certificate(learner, PUSHED, value, rollouts=200, steps=40, cells=31, opponents=MET)
     stated = assumptions(certificate, learner, PUSHED)
-    return certificate_page(certificate, report, PUSHED, title="A <run>", assumed=stated, curves=curves or {})
+    return certificate_page(certificate, PUSHED, title="A <run>", assumed=stated, report=report, curves=curves)
 
 
 def test_a_certificate_page_needs_nothing_from_outside_and_describes_its_pictures() -> None:

@@ -278,6 +278,7 @@ def _train(
 def _certify(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.")],
     rollouts: Annotated[int, typer.Option(min=1, help="From as many random states.")] = 4000,
+    steps: Annotated[int, typer.Option(min=1, help="Steps of a rollout.")] = 200,
     seed: Annotated[int, typer.Option(min=0, help="Seed of these states.")] = 0,
     risk: Annotated[float, typer.Option(help="Largest P(fail) above the calibrated threshold.")] = 0.01,
     confidence: Annotated[float, typer.Option(help="That the risk is no higher.")] = 0.95,
@@ -286,12 +287,13 @@ def _certify(
     ] = 0,
     html: Annotated[bool, typer.Option("--html/--no-html", help="Write certificate.html.")] = True,
 ) -> None:
-    """Measure the certificate of a safety run against the truth and calibrate it, with a picture and a page."""
+    """Calibrate the certificate of a safety run, and measure it where the truth is known, with a picture and a page."""
     from sekai.cli.safety import certify
 
     certify(
         folder,
         rollouts=rollouts,
+        steps=steps,
         seed=seed,
         risk=risk,
         confidence=confidence,

@@ -8,12 +8,16 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sekai.cli.errors import BadValue
 from sekai.cli.output import on_terminal, progress, show_table
 
-CERTIFICATE, PICTURE, PAGE, REPORT = "certificate.json", "certificate.png", "certificate.html", "report.html"
+if TYPE_CHECKING:
+    from sekai.safety.certificates import CertificateReport
+    from sekai.safety.certify import Certificate
+
+PICTURE, REPORT = "certificate.png", "report.html"
 
 
 def train(recipe_file: Path | None, folder: Path, given: Mapping[str, Any]) -> None:
@@ -46,10 +50,8 @@ def train(recipe_file: Path | None, folder: Path, given: Mapping[str, Any]) -> N
         learner = run(config, recipe.steps, folder, advance=advance, threads=1)
     print(f"{folder} steps={learner.num_timesteps} seconds={time.perf_counter() - started:.1f}")
     _write_report(folder, learner)
-    from sekai.safety.truth import CELLS
-
-    if system is None or system.state_size not in CELLS:
-        print(f"{folder} no_certificate: the exact set of {recipe.task} is not known")
+    if system is None:
+        print(f"{folder} no_certificate: {recipe.task} has no system to certify")
     else:
         certify(folder)
 
@@ -58,43 +60,56 @@ def certify(
     folder: Path,
     *,
     rollouts: int = 4000,
+    steps: int = 200,
     seed: int = 0,
     risk: float = 0.01,
     confidence: float = 0.95,
     best_response: int = 0,
     html: bool = True,
 ) -> None:
-    """Measure the certificate of a run against the truth and calibrate it; numbers, picture and page go to the folder.
+    """Calibrate the certificate of a run, and measure it where the truth is known; what comes of it goes to the folder.
 
     Args:
         folder: of the run.
         rollouts: from as many random states; half as many of each set choose and check the threshold, and at least as
             many as the risk and the confidence take.
+        steps: of a rollout.
         seed: of these states.
         risk, confidence: of the calibrated certificate, within (0, 1).
         best_response: for how many environment steps a disturbance is trained to break this policy; 0 for none.
         html: whether to write the page.
     """
-    from sekai.safety.assumptions import assumptions, errors
+    import numpy as np
+
     from sekai.safety.binomial import trials_needed
     from sekai.safety.calibration import Plan
+    from sekai.safety.certificate_page import PAGE, save_certificate
     from sekai.safety.certificates import evaluate_certificate
     from sekai.safety.certify import certify as calibrate
+    from sekai.safety.learning import read_curves
     from sekai.safety.opponents import opponents_for
     from sekai.safety.picture import draw_certificate
-    from sekai.safety.training import load_run
-    from sekai.safety.truth import truth_of
+    from sekai.safety.starts import Starts
+    from sekai.safety.training import PROGRESS, load_run
+    from sekai.safety.truth import CELLS, truth_of
 
-    plan = Plan(rollouts=max(rollouts // 2, trials_needed(risk, confidence=confidence)), seed=seed)
+    plan = Plan(rollouts=max(rollouts // 2, trials_needed(risk, confidence=confidence)), steps=steps, seed=seed)
     config, learner = load_run(folder, threads=1)
     system = system_of(config.task, config.task_options)
-    truth = truth_of(system)
-    opponents = opponents_for(learner, system, truth, seed=seed)
+    truth = truth_of(system) if system.state_size in CELLS else None
+    values = truth or Starts(learner, system, np.random.default_rng(seed)).values_of
+    opponents = opponents_for(learner, system, values, seed=seed)
     tried = 0
     if best_response:
         opponents["best_response"], tried = _trained_opponent(learner, system, config.num_envs, best_response, seed)
     against = opponents or None
-    report = evaluate_certificate(learner, system, truth, opponents=against, rollouts=rollouts, seed=seed)
+    title = f"{type(learner).__name__} on {config.task}, {learner.num_timesteps:,} steps, seed {config.seed}"
+    report = None
+    if truth is not None:
+        report = evaluate_certificate(
+            learner, system, truth, opponents=against, rollouts=rollouts, steps=steps, seed=seed
+        )
+        draw_certificate(report, system, folder / PICTURE, title)
     certificate = calibrate(
         learner,
         system,
@@ -105,24 +120,12 @@ def certify(
         best_response_steps=tried,
         plan=plan,
     )
-    assumed = assumptions(certificate, learner, system)
-    numbers = report.numbers()
-    calibrated = certificate.numbers()
-    kept = {**numbers, "calibrated": calibrated, "assumed": assumed, "errs": errors(certificate, system)}
-    (folder / CERTIFICATE).write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
-    title = f"{type(learner).__name__} on {config.task}, {learner.num_timesteps:,} steps, seed {config.seed}"
-    draw_certificate(report, system, folder / PICTURE, title)
-    _show(title, numbers, calibrated)
-    print(f"{folder / PICTURE} saved")
-    if html:
-        from sekai.safety.certificate_page import certificate_page
-        from sekai.safety.learning import read_curves
-        from sekai.safety.training import PROGRESS
-
-        curves = read_curves(folder / PROGRESS)
-        text = certificate_page(certificate, report, system, title=title, assumed=assumed, curves=curves)
-        (folder / PAGE).write_text(text, encoding="utf-8")
-        print(f"{folder / PAGE} saved")
+    curves = read_curves(folder / PROGRESS)
+    save_certificate(certificate, learner, system, folder, title=title, report=report, curves=curves, html=html)
+    _show(folder, title, certificate, report)
+    for name, written in ((PICTURE, report is not None), (PAGE, html)):
+        if written:
+            print(f"{folder / name} saved")
 
 
 def _trained_opponent(learner: Any, system: Any, num_envs: int, steps: int, seed: int) -> tuple[Any, int]:
@@ -159,19 +162,15 @@ def system_of(id: str, options: dict[str, Any]) -> Any:
     """The system of a task.
 
     Raises:
-        BadValue: it has none, so that nothing is known of it to compare with.
+        BadValue: it has none.
     """
     from sekai.safety.tasks import find_task
 
     system = find_task(id).system(**options)
-    from sekai.safety.truth import CELLS
-
     if system is None:
-        raise BadValue(f"{id} has no system whose exact set is known, so its certificate cannot be measured.")
-    if system.state_size not in CELLS:
         raise BadValue(
-            f"{id} has {system.state_size} state numbers, and sets are compared on grids of two or three: in Python "
-            "sekai.safety.certify.certify(learner, system) needs no exact set."
+            f"{id} has no system, so rollouts cannot begin in states that are drawn: in Python "
+            "sekai.safety.certify.certify(learner, task.vec(16)) plays episodes."
         )
     return system
 
@@ -194,26 +193,30 @@ def parsed(options: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def _show(title: str, numbers: dict[str, Any], calibrated: dict[str, Any]) -> None:
-    low, high = numbers["fails_if_certified_bounds"]
+def _show(folder: Path, title: str, certificate: Certificate, report: CertificateReport | None) -> None:
+    threshold = "none" if certificate.threshold is None else f"{certificate.threshold:.4f}"
     rows = [
-        ("intersection over union with the exact set", "iou", f"{numbers['iou']:.4f}"),
-        ("wrongly called safe, share of the exact set", "false_safe", f"{numbers['false_safe']:.4f}"),
-        ("missed, share of the exact set", "missed", f"{numbers['missed']:.4f}"),
-        ("policy keeps the promise in the exact set", "policy_keeps", f"{numbers['policy_keeps']:.4f}"),
-        ("P(fail | V >= 0)", "p_fail_certified", f"{numbers['fails_if_certified']:.4f}"),
-        ("  at least, at most", "p_fail_bounds", f"{low:.4f}..{high:.4f}"),
-        ("P(V >= 0 | fail)", "p_certified_fail", f"{numbers['certified_if_fails']:.4f}"),
-        (f"threshold for a risk of {calibrated['risk']:g}", "threshold", _threshold(calibrated)),
-        ("  share of initial states above it", "share", f"{calibrated['share']:.4f}"),
+        *([] if report is None else _measured(report)),
+        (f"threshold for a risk of {certificate.risk:g}", "threshold", threshold),
+        ("  share of initial states above it", "share", f"{certificate.share:.4f}"),
     ]
     if on_terminal():
         show_table(title, ("certificate", "value"), [(text, value) for text, _, value in rows], right=True)
     else:
-        print(title.replace(" ", "_"), *(f"{name}={value}" for _, name, value in rows))
-    if calibrated["threshold"] is None:
-        print(f"Nothing is certified at a risk of {calibrated['risk']:g}: {calibrated['reason']}.")
+        print(folder, *(f"{name}={value}" for _, name, value in rows))
+    if certificate.threshold is None:
+        print(f"Nothing is certified at a risk of {certificate.risk:g}: {certificate.reason}.")
 
 
-def _threshold(calibrated: dict[str, Any]) -> str:
-    return "none" if calibrated["threshold"] is None else f"{calibrated['threshold']:.4f}"
+def _measured(report: CertificateReport) -> list[tuple[str, str, str]]:
+    """What it is, the key of the file, and the number."""
+    low, high = report.fails_if_certified_bounds
+    return [
+        ("intersection over union with the exact set", "iou", f"{report.sets.iou:.4f}"),
+        ("wrongly called safe, share of the exact set", "false_safe", f"{report.sets.false_safe:.4f}"),
+        ("missed, share of the exact set", "missed", f"{report.sets.missed:.4f}"),
+        ("policy keeps the promise in the exact set", "policy_keeps", f"{report.policy_keeps:.4f}"),
+        ("P(fail | V >= 0)", "fails_if_certified", f"{report.fails_if_certified:.4f}"),
+        ("  at least, at most", "fails_if_certified_bounds", f"{low:.4f}..{high:.4f}"),
+        ("P(V >= 0 | fail)", "certified_if_fails", f"{report.certified_if_fails:.4f}"),
+    ]

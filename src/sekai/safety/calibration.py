@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,9 +17,9 @@ from sekai.safety.binomial import (
     trials_needed,
     upper_bound,
 )
-from sekai.safety.opponents import Opponent
-from sekai.safety.promises import fails_at_worst, fails_by_opponent
-from sekai.safety.starts import Starts
+from sekai.safety.certificates import Calibration, calibration_of
+from sekai.safety.promises import fails_at_worst
+from sekai.safety.trials import Trials
 from sekai.spaces.checks import whole_number
 
 Floats = NDArray[np.float64]
@@ -108,17 +108,17 @@ class Search:
 
     Attributes:
         before: rollouts from V >= lowest; None as long as there are none.
+        by_value: failures of these by value.
     """
 
-    def __init__(
-        self, starts: Starts, opponents: Mapping[str, Opponent], plan: Plan, risk: float, confidence: float
-    ) -> None:
-        self._starts, self._opponents, self._plan = starts, opponents, plan
+    def __init__(self, trials: Trials, plan: Plan, risk: float, confidence: float) -> None:
+        self._trials, self._plan = trials, plan
         self._risk, self._confidence = risk, confidence
         self._needed = trials_needed(risk, confidence=confidence)
         self._allowed = events_allowed(plan.rollouts, risk, confidence=confidence)
         self._few = max(k for k in range(self._allowed + 1) if self._will_pass(k, plan.rollouts))
         self.before: Tried | None = None
+        self.by_value: Calibration | None = None
 
     def choose(self) -> Band:
         """The threshold and the top of its edge: it rises until the set and its edge can be expected to pass the check.
@@ -139,17 +139,17 @@ class Search:
 
     def _raised(self, band: Band) -> float | None:
         """Where the threshold has to rise to, by what rollouts from a band show; None where it may stay."""
-        states, values = self._starts.within(*band, self._plan.rollouts)
-        if len(states) < self._needed:
+        values, fails = self._trials.play(*band, self._plan.rollouts)
+        if len(values) < self._needed:
             where = f"V >= {band.low:.4g}" if np.isinf(band.high) else f"{band.low:.4g} <= V < {band.high:.4g}, an edge"
             raise NothingCertified(
-                f"only {len(states)} of {self._starts.drawn:,} initial states were found to have {where}, and a risk "
+                f"only {len(values)} of {self._trials.drawn:,} initial states were found to have {where}, and a risk "
                 f"of {self._risk:g} at a confidence of {self._confidence:g} takes {self._needed}"
             )
-        fails = self._fails(states)
+        broken = fails_at_worst(fails)
         if self.before is None:
             self.before = self._tried(band, fails)
-        broken = fails_at_worst(fails)
+            self.by_value = calibration_of(values, broken, self._confidence)
         if self._will_pass(int(broken.sum()), len(broken)):
             return None
         raised = lowest_safe(values, broken, band.low, self._seems_safe)
@@ -166,13 +166,11 @@ class Search:
     def _top_of_edge(self, low: float) -> float:
         if self._plan.edge == 1.0:
             return float(np.inf)
-        _, values = self._starts.within(low, np.inf, self._plan.rollouts)
-        return float(np.quantile(values, self._plan.edge))
+        return float(np.quantile(self._trials.values(low, np.inf, self._plan.rollouts), self._plan.edge))
 
     def check(self, low: float, high: float) -> Tried:
         """Rollouts from fresh states."""
-        states, _ = self._starts.within(low, high, self._plan.rollouts)
-        return self._tried(Band(low, high), self._fails(states))
+        return self._tried(Band(low, high), self._trials.play(low, high, self._plan.rollouts).fails)
 
     def require(self, whole: Tried, edge: Tried) -> None:
         """Refuse a threshold whose check did not hold.
@@ -187,10 +185,6 @@ class Search:
                     f"{tried.failed_at_worst} of {tried.rollouts} fresh states, which bounds the risk by "
                     f"{tried.at_most:.4g} only; more rollouts make that rarer"
                 )
-
-    def _fails(self, states: Floats) -> dict[str, NDArray[np.bool_]]:
-        starts = self._starts
-        return fails_by_opponent(starts.learner, starts.system, states, self._opponents, steps=self._plan.steps)
 
     def _tried(self, band: Band, fails: dict[str, NDArray[np.bool_]]) -> Tried:
         each = 1.0 - (1.0 - self._confidence) / len(fails)

@@ -29,6 +29,23 @@ from sekai.safety.systems.base import System
 Floats = NDArray[np.float64]
 
 
+#: keys of a report as numbers
+_MEASURED = (
+    "iou",
+    "false_safe",
+    "missed",
+    "policy_keeps",
+    "fails_if_certified",
+    "fails_if_certified_bounds",
+    "certified_if_fails",
+    "certified",
+    "rollouts",
+    "confidence",
+    "opponents",
+    "calibration",
+)
+
+
 class Calibration(NamedTuple):
     """Failures by value, in bins of equally many rollouts.
 
@@ -41,6 +58,10 @@ class Calibration(NamedTuple):
     values: list[float]
     failures: list[float]
     bounds: list[Interval]
+
+    def numbers(self) -> dict[str, Any]:
+        """As numbers, for a file."""
+        return {"values": self.values, "failures": self.failures, "bounds": [list(bound) for bound in self.bounds]}
 
 
 class AgainstOpponent(NamedTuple):
@@ -88,6 +109,11 @@ class CertificateReport(NamedTuple):
     learned: Floats
     exact: Floats
 
+    @staticmethod
+    def unmeasured() -> dict[str, None]:
+        """The keys of `numbers`, where there is no truth to measure by."""
+        return dict.fromkeys(_MEASURED)
+
     def numbers(self) -> dict[str, Any]:
         """The report as numbers, for a file."""
         return {
@@ -104,11 +130,7 @@ class CertificateReport(NamedTuple):
             "opponents": {
                 name: {**against._asdict(), "bounds": list(against.bounds)} for name, against in self.opponents.items()
             },
-            "calibration": {
-                "values": self.calibration.values,
-                "failures": self.calibration.failures,
-                "bounds": [list(bound) for bound in self.calibration.bounds],
-            },
+            "calibration": self.calibration.numbers(),
         }
 
 
@@ -159,7 +181,7 @@ def evaluate_certificate(
         certified_if_fails=_share(fails & certified, fails),
         certified=int(certified.sum()),
         rollouts=rollouts,
-        calibration=_calibration(values, fails, confidence),
+        calibration=calibration_of(values, fails, confidence),
         confidence=confidence,
         opponents={name: _against(flags, certified, safe, each) for name, flags in by_opponent.items()},
         grid=grid,
@@ -217,7 +239,15 @@ def threshold_for(
     return None
 
 
-def _calibration(values: Floats, fails: NDArray[np.bool_], confidence: float, bins: int = 20) -> Calibration:
+def calibration_of(values: Floats, fails: NDArray[np.bool_], confidence: float, bins: int = 20) -> Calibration:
+    """Failures by value.
+
+    Args:
+        values: of the first states of rollouts, `(N,)`.
+        fails: whether each failed, bool `(N,)`.
+        confidence: of the bounds of each bin.
+        bins: at most so many.
+    """
     parts = np.array_split(np.argsort(values, kind="stable"), max(1, min(bins, len(values))))
     bounds = [clopper_pearson(int(fails[part].sum()), len(part), confidence=confidence) for part in parts]
     return Calibration(

@@ -4,7 +4,9 @@
                         [ edge )        where a filter that is leaned on spends its time
                         [ whole ...                   what is certified
 
-The threshold c is chosen on some initial states, and checked on others, drawn afterwards (split conformal):
+Rollouts begin in states of a system and meet opponents (`SystemTrials`), or are episodes of any environment, from its
+own resets (`EpisodeTrials`). The threshold c is chosen on some initial states, and checked on others, drawn
+afterwards (split conformal):
 
     choose   c rises from `lowest` until few enough of the states with V >= c fail, and few enough of its edge, the
              share of them with the least values. It rises to just above the value of a state that failed, so that it
@@ -28,16 +30,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import gymnasium
 import numpy as np
 
 from sekai.safety.binomial import trials_needed
 from sekai.safety.calibration import NothingCertified, Plan, Search, Tried
-from sekai.safety.certificates import compare_with_truth
+from sekai.safety.certificates import Calibration, compare_with_truth
+from sekai.safety.episodes import EpisodeTrials
 from sekai.safety.opponents import Opponent, Value, opponents_for
 from sekai.safety.oracle import SetComparison
 from sekai.safety.promises import Certified
 from sekai.safety.starts import Starts
 from sekai.safety.systems.base import System
+from sekai.safety.trials import Advance, SystemTrials, Trials
+from sekai.vector import VecEnv
 
 #: states whose values say how large a set is
 POOL = 20_000
@@ -56,10 +62,11 @@ class Certificate:
         reason: why nothing is certified; empty where something is.
         risk, confidence: as asked for.
         before: rollouts from V >= lowest, which the threshold was chosen by; None where there were too few such states.
+        by_value: failures of these by the value of their first state, against the opponent that is worst in each.
         whole, edge: those that checked a threshold; None where none could be chosen.
         share_before, share: of the initial states that have V >= lowest, and V >= threshold.
         sets_before, sets: these sets against the exact one; None without a truth, and for a threshold of None.
-        opponents: names; empty for a system without a disturbance.
+        opponents: names; empty for a system without a disturbance, and for an environment.
         plan: how much was tried.
         best_response_steps: training steps of an opponent that was trained to break this very policy; 0 for none.
     """
@@ -69,6 +76,7 @@ class Certificate:
     risk: float
     confidence: float
     before: Tried | None
+    by_value: Calibration | None
     whole: Tried | None
     edge: Tried | None
     share_before: float
@@ -78,6 +86,17 @@ class Certificate:
     opponents: tuple[str, ...]
     plan: Plan
     best_response_steps: int
+
+    def __str__(self) -> str:
+        """What is certified, in a sentence or two."""
+        risk, confidence = f"{100 * self.risk:g} %", f"{100 * self.confidence:g} %"
+        if self.threshold is None:
+            return f"Nothing is certified at a risk of {risk} and a confidence of {confidence}: {self.reason}."
+        return (
+            f"Certified: from initial states with V ≥ {self.threshold:.4g}, the promise is broken with a probability "
+            f"of at most {risk} (confidence {confidence}). These are {self.share:.1%} of all initial states, and "
+            f"{self.share / self.share_before:.1%} of those with V ≥ {self.plan.lowest:g}."
+        )
 
     def numbers(self) -> dict[str, Any]:
         """As numbers, for a file; the keys are always the same."""
@@ -92,6 +111,7 @@ class Certificate:
                 name: None if tried is None else tried.numbers()
                 for name, tried in (("before", self.before), ("whole", self.whole), ("edge", self.edge))
             },
+            "by_value": None if self.by_value is None else self.by_value.numbers(),
             **{
                 name: None if sets is None else sets._asdict()
                 for name, sets in (("sets_before", self.sets_before), ("sets", self.sets))
@@ -101,7 +121,7 @@ class Certificate:
 
 def certify(
     learner: Certified,
-    system: System,
+    system: System | VecEnv | gymnasium.Env[Any, Any],
     *,
     risk: float = 0.01,
     confidence: float = 0.95,
@@ -109,12 +129,15 @@ def certify(
     truth: Value | None = None,
     best_response_steps: int = 0,
     plan: Plan | None = None,
+    advance: Advance | None = None,
 ) -> Certificate:
     """Find the threshold of a learned value that keeps its promise with a given risk, see the module.
 
     Args:
         learner: a safety learner, or anything with `predict` and `predict_value`.
-        system: the dynamics.
+        system: the dynamics; or, where there are none, a vector environment or an environment with margins (see
+            `sekai.safety.contract`), which is reset and stepped, and not closed. What is certified then is what happens
+            after its own resets, with its own randomness, until its own time limit if that comes before `plan.steps`.
         risk: largest P(fail | V >= threshold), within (0, 1).
         confidence: that the certificate is not given where the risk is higher, within (0, 1).
         opponents: by name; by default those of `opponents_for`, whose greedy one goes by the truth, else by the
@@ -122,13 +145,16 @@ def certify(
         truth: exact value of states `(..., S)`, one step later, see `truth_of`; the sets are compared with its set.
         best_response_steps: for how many steps one of the opponents was trained to break this policy; only stated.
         plan: how much is tried.
+        advance: told how many rollouts have been made, as they are made.
 
     Returns:
         The certificate; one without a threshold where no set can be certified, with the reason.
 
     Raises:
         ValueError: fewer rollouts than the risk and the confidence take; values that are not finite; opponents and a
-            system without a disturbance.
+            system without a disturbance; opponents or a truth and an environment; an environment that `EpisodeTrials`
+            refuses.
+        TypeError: `system` is nothing of the kind.
     """
     plan = Plan() if plan is None else plan
     needed = trials_needed(risk, confidence=confidence)
@@ -137,9 +163,15 @@ def certify(
             f"rollouts is {plan.rollouts}; a risk of {risk:g} at a confidence of {confidence:g} takes {needed}, even "
             f"if none of them fails: give Plan(rollouts={needed}) or more, a higher risk or a lower confidence."
         )
-    starts = Starts(learner, system, np.random.default_rng(plan.seed))
-    against = opponents_for(learner, system, truth or starts.values_of, opponents=opponents, seed=plan.seed)
-    search = Search(starts, against, plan, risk, confidence)
+    trials: Trials
+    if isinstance(system, System):
+        starts = Starts(learner, system, np.random.default_rng(plan.seed))
+        against = opponents_for(learner, system, truth or starts.values_of, opponents=opponents, seed=plan.seed)
+        trials = SystemTrials(starts, against, steps=plan.steps, advance=advance)
+    else:
+        _refuse(opponents=opponents, truth=truth, best_response_steps=best_response_steps or None)
+        trials = EpisodeTrials(learner, system, steps=plan.steps, seed=plan.seed, advance=advance)
+    search = Search(trials, plan, risk, confidence)
     threshold, whole, edge, reason = None, None, None, ""
     try:
         chosen = search.choose()
@@ -148,9 +180,11 @@ def certify(
         threshold = chosen.low
     except NothingCertified as nothing:
         reason = str(nothing)
-    pool = starts.pool(POOL)
+    pool = trials.pool(POOL)
     sets = [
-        None if truth is None or level is None else compare_with_truth(learner, system, truth, plan.cells, level)
+        None
+        if truth is None or level is None or not isinstance(system, System)
+        else compare_with_truth(learner, system, truth, plan.cells, level)
         for level in (plan.lowest, threshold)
     ]
     return Certificate(
@@ -159,13 +193,23 @@ def certify(
         risk=risk,
         confidence=confidence,
         before=search.before,
+        by_value=search.by_value,
         whole=whole,
         edge=edge,
         share_before=float((pool >= plan.lowest).mean()),
         share=0.0 if threshold is None else float((pool >= threshold).mean()),
         sets_before=sets[0],
         sets=sets[1],
-        opponents=tuple(against),
+        opponents=trials.opponents,
         plan=plan,
         best_response_steps=best_response_steps,
     )
+
+
+def _refuse(**given: Any) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(
+                f"{name} is given, and an environment: nobody can choose its disturbances or know its exact set. Give "
+                f"its System, or leave {name} out."
+            )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sekai.colours import FAINT, INK, SOFT
-from sekai.safety.certificates import CertificateReport
+from sekai.safety.certificates import Calibration, CertificateReport
 from sekai.safety.drawing import figure_of, svg_of
 from sekai.safety.systems.base import System
 
@@ -34,7 +34,8 @@ def draw_certificate(report: CertificateReport, system: System, output: Path, ti
     figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold", color=INK)
     left, right = figure.subplots(1, 2, width_ratios=(1.35, 1.0))
     _draw_sets(left, report, system)
-    _draw_promise(right, report)
+    _draw_promise(right, report.calibration)
+    right.set_title(_promised(report), loc="left", fontsize=10, color=SOFT)
     figure.savefig(output)
 
 
@@ -45,13 +46,13 @@ def set_picture(report: CertificateReport, system: System, threshold: float | No
     return svg_of(figure)
 
 
-def promise_picture(report: CertificateReport, threshold: float | None) -> bytes:
-    """The right panel alone as SVG, with the threshold where one is given."""
+def promise_picture(curve: Calibration, threshold: float | None) -> bytes:
+    """Failures by value as SVG, with the threshold where one is given."""
     figure, panel = figure_of(6.2, 4.8)
-    _draw_promise(panel, report)
+    _draw_promise(panel, curve)
     if threshold is not None:
         panel.axvline(threshold, color=INNER, lw=1.8, ls="dashdot", label=f"threshold {threshold:.3g}")
-        panel.legend(loc="upper right", edgecolor=FAINT)
+    panel.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
     return svg_of(figure)
 
 
@@ -88,17 +89,19 @@ def _draw_sets(panel: Any, report: CertificateReport, system: System, threshold:
     )
 
 
-def _draw_promise(panel: Any, report: CertificateReport) -> None:
-    curve = report.calibration
+def _draw_promise(panel: Any, curve: Calibration) -> None:
     low = [share - bound.low for share, bound in zip(curve.failures, curve.bounds, strict=True)]
     high = [bound.high - share for share, bound in zip(curve.failures, curve.bounds, strict=True)]
     panel.errorbar(curve.values, curve.failures, yerr=[low, high], fmt="o", color=INK, ecolor=SOFT, ms=4, lw=1)
-    panel.axvline(0.0, color=EXACT, lw=1.5, ls="dashed")
+    panel.axvline(0.0, color=EXACT, lw=1.5, ls="dashed", label="V = 0")
     panel.set_ylim(-0.03, 1.03)
     panel.grid(color=FAINT)
     panel.set_xlabel("learned value V of the first state")
     panel.set_ylabel("share of rollouts that failed")
+
+
+def _promised(report: CertificateReport) -> str:
     bound = report.fails_if_certified_bounds
     share = f"P(fail | V >= 0) = {report.fails_if_certified:.4f}"
     between = f"at {report.confidence:.0%} {bound.low:.4f} to {bound.high:.4f}"
-    panel.set_title(f"{share}, {between}", loc="left", fontsize=10, color=SOFT)
+    return f"{share}, {between}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -42,15 +43,9 @@ class Starts:
             ValueError: a value that is not finite, with the state that has it.
         """
         states = np.asarray(states, np.float64)
-        values = np.asarray(self.learner.predict_value(np.asarray(self.system.observe(states), np.float32)), np.float64)
-        bad = np.argwhere(~np.isfinite(values))
-        if len(bad):
-            where = tuple(bad[0])
-            raise ValueError(
-                f"The value of state {states[where]} is {values[where]} ({len(bad)} of {values.size} states have one "
-                "that is not finite); nothing can be certified by such a value."
-            )
-        return values
+        values = self.learner.predict_value(np.asarray(self.system.observe(states), np.float32))
+        rows = states.reshape(-1, states.shape[-1])
+        return finite_values(values, lambda place: f"state {rows[place]}")
 
     def within(self, low: float, high: float, count: int) -> tuple[Floats, Floats]:
         """States with low <= V < high, and their values.
@@ -82,3 +77,23 @@ class Starts:
         self.drawn += count
         alive: Floats = states[np.asarray(self.system.g(states)) >= 0]
         return alive
+
+
+def finite_values(values: Any, whose: Callable[[int], str]) -> Floats:
+    """Values as floats.
+
+    Args:
+        values: of any shape.
+        whose: names one by its place in C order.
+
+    Raises:
+        ValueError: one that is not finite.
+    """
+    found: Floats = np.asarray(values, np.float64)
+    bad = np.flatnonzero(~np.isfinite(found))
+    if len(bad):
+        raise ValueError(
+            f"The value of {whose(int(bad[0]))} is {found.flat[bad[0]]} ({len(bad)} of {found.size} values are not "
+            "finite); nothing can be certified by such a value."
+        )
+    return found
