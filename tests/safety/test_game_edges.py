@@ -138,6 +138,20 @@ def test_noise_that_depends_on_the_state_is_the_controllers(cls: Any) -> None:
     small(cls, use_sde=True, sde_sample_freq=4).learn(240)
 
 
+def test_the_disturbance_of_ppo_may_have_a_network_and_noise_of_its_own(tmp_path: Path) -> None:
+    own = {"log_std_init": -0.5, "net_arch": [6]}
+    learner = small(SafetyPPO2P, policy_kwargs={"net_arch": [8], "log_std_init": -2.0}, disturbance_kwargs=own)
+    alike = small(SafetyPPO2P, policy_kwargs={"net_arch": [8], "log_std_init": -2.0})
+    assert learner.policy.log_std.tolist() == [-2.0] and learner.disturbance.log_std.tolist() == [-0.5]
+    assert alike.disturbance.log_std.tolist() == [-2.0]
+    assert learner.disturbance.mlp_extractor.latent_dim_pi == 6 and alike.disturbance.mlp_extractor.latent_dim_pi == 8
+    learner.learn(160).save(tmp_path / "model.zip")
+    loaded = SafetyPPO2P.load(tmp_path / "model.zip", device="cpu")
+    assert loaded.disturbance.log_std.tolist() == learner.disturbance.log_std.tolist() != [-0.5]
+    with pytest.raises(ValueError, match="disturbance_kwargs has 'log_std'; expected some of net_arch, "):
+        small(SafetyPPO2P, disturbance_kwargs={"log_std": 0.0})
+
+
 def test_the_share_of_the_league_is_one_of_the_time_since_learning_began() -> None:
     learner, before = small(SafetyPPO2P), time.perf_counter()
     learner._league_seconds = 1e6  # of an earlier call

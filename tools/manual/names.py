@@ -20,6 +20,7 @@ DIRECT = (
     "sekai.safety.backups",
     "sekai.safety.binomial",
     "sekai.safety.calibration",
+    "sekai.safety.certificate_page",
     "sekai.safety.certificates",
     "sekai.safety.certify",
     "sekai.safety.discount",

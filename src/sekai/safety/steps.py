@@ -5,6 +5,7 @@ Learners know one interface, in tensors; where the numbers come from is decided 
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 
 from sekai.safety.arrays import Tensor
 from sekai.safety.backups import REACH_AVOID, Mode
-from sekai.safety.chain import changes_actions
+from sekai.safety.chain import changes_actions, declared
 
 #: where the action that was executed stands in an info
 EXECUTED_KEY = "executed_action"
@@ -67,12 +68,16 @@ class ArrayStepper:
         LookupError: by `step`: a reach-avoid step without l, or an executed action of some slots only; the message
             names the slot.
         ValueError: by `step`: a margin that is not finite, or a timeout whose last observation is missing.
+
+    `step` warns of what no margin does: to be negative in an episode that goes on, and, in an avoid environment that
+    does not say that its rewards are margins (`provides_l`), to be positive where one terminates.
     """
 
     def __init__(self, env: Any, mode: Mode, device: Any, *, finals: bool, executed: bool = False) -> None:
         self._env, self._device, self._finals = env, device, finals
         self._has_target = mode == REACH_AVOID
         self._reads_executed = executed and not changes_actions(env)
+        self._watches_ends = True
 
     def step(self, actions: Tensor) -> MarginStep:
         """One step of all slots."""
@@ -82,6 +87,8 @@ class ArrayStepper:
         timeouts = np.zeros(len(dones), bool)
         for slot in ended:
             timeouts[slot] = infos[slot].get("TimeLimit.truncated", False)
+        terminated = dones & ~timeouts
+        self._watch(g, terminated)
         margins = None
         if self._has_target:
             missing = [slot for slot, info in enumerate(infos) if "l_x" not in info]
@@ -95,12 +102,25 @@ class ArrayStepper:
             observations,
             self._tensor(g),
             margins,
-            torch.as_tensor(dones & ~timeouts, device=self._device),
+            torch.as_tensor(terminated, device=self._device),
             torch.as_tensor(timeouts, device=self._device),
             self._final_observations(np.flatnonzero(timeouts), infos) if self._finals else None,
             infos,
             self._executed(infos) if self._reads_executed else None,
         )
+
+    def _watch(self, g: Any, terminated: Any) -> None:
+        """Warn of rewards that are no margins, of each kind once."""
+        wrong = np.flatnonzero((g < 0) & ~terminated)
+        if len(wrong):
+            _warn(f"The reward of sub-env {wrong[0]} is {g[wrong[0]]:.4g}, below 0, and its episode has not terminated")
+        if self._watches_ends and not self._has_target and (terminated & (g >= 0)).any():
+            self._watches_ends = False  # the next line asks other processes
+            if not declared(self._env, "provides_l"):
+                slot = np.flatnonzero(terminated & (g >= 0))[0]
+                _warn(
+                    f"The episode of sub-env {slot} has terminated with a reward of {g[slot]:.4g}, which is not below 0"
+                )
 
     def _executed(self, infos: list[dict[str, Any]]) -> Tensor | None:
         given = [info[EXECUTED_KEY] for info in infos if EXECUTED_KEY in info]
@@ -130,6 +150,14 @@ class ArrayStepper:
             else np.stack(rows)
         )
         return torch.as_tensor(slots, device=self._device), batch
+
+
+def _warn(seen: str) -> None:
+    warnings.warn(
+        f"{seen}. A safety learner takes rewards for margins g, and g < 0 for a failure, which terminates: are they? "
+        "check_safety_env of sekai.safety.contract looks closer, and MarginWrapper makes margins.",
+        stacklevel=3,
+    )
 
 
 def _finite(what: str, numbers: Any) -> Any:

@@ -49,16 +49,32 @@ class Heads(nn.Linear):  # type: ignore[misc]  # torch is an extra, and read as 
         return self.every(features)[:, self.own].amin(dim=1, keepdim=True)
 
 
+#: arguments of a policy that the network of the disturbance takes as well
+OF_BOTH = ("net_arch", "activation_fn", "ortho_init", "log_std_init", "optimizer_class", "optimizer_kwargs")
+
+
 class PpoGame(GameLearner, PpoSafety):
     """PPO of two players and either mode; arguments as for `GameLearner` and SB3's PPO.
 
+    Args:
+        policy, env: as for `GameLearner`.
+        disturbance_kwargs: arguments of the network of the disturbance; those of `OF_BOTH` that are left out are those
+            of `policy_kwargs`. Noise of the controller (`log_std_init`) lowers what its values say, noise of the
+            disturbance raises it, and keeps it searching.
+        rest: as for `GameLearner`.
+
     Raises:
-        ValueError: `target_kl` or `clip_range_vf`, which the updates of two players do not have.
+        ValueError: `target_kl` or `clip_range_vf`, which the updates of two players do not have; arguments that the
+            network of the disturbance does not take.
     """
 
     policy: Any
 
-    def __init__(self, policy: Any, env: Any, **rest: Any) -> None:
+    def __init__(self, policy: Any, env: Any, *, disturbance_kwargs: dict[str, Any] | None = None, **rest: Any) -> None:
+        self.disturbance_kwargs = dict(disturbance_kwargs or {})
+        for name in self.disturbance_kwargs:
+            if name not in OF_BOTH:
+                raise ValueError(f"disturbance_kwargs has {name!r}; expected some of {', '.join(OF_BOTH)}.")
         for name in ("target_kl", "clip_range_vf"):
             if rest.get(name) is not None:
                 raise ValueError(f"{name} is {rest[name]}, and PPO of two players updates without it: leave it out.")
@@ -81,8 +97,8 @@ class PpoGame(GameLearner, PpoSafety):
         return policy
 
     def _network_options(self) -> dict[str, Any]:
-        names = ("net_arch", "activation_fn", "ortho_init", "log_std_init", "optimizer_class", "optimizer_kwargs")
-        return {name: self.policy_kwargs[name] for name in names if name in self.policy_kwargs}
+        shared = {name: self.policy_kwargs[name] for name in OF_BOTH if name in self.policy_kwargs}
+        return {**shared, **self.disturbance_kwargs}
 
     def _put_heads(self) -> None:
         """Give the policy a value for each match."""
