@@ -118,7 +118,7 @@ def test_every_choice_is_what_is_run(tab: Tab) -> None:
         ("Backend", "async", {"backend": "async"}),
         ("Backend", "proc", {"backend": "proc"}),
         ("Backend", "native", {"backend": "native"}),
-        ("Environment", "OptimalExecution-v0 (native)", {"environment": "OptimalExecution-v0"}),
+        ("Environment", "OptimalExecution-v0", {"environment": "OptimalExecution-v0"}),
         ("Environment", "Trading-v0 (S&P 500)", {"environment": "Trading-v0"}),
         ("Backend", "sync", {"backend": "sync"}),
         ("Environment", "CartPole-v1", {"environment": "CartPole-v1"}),

@@ -35,7 +35,7 @@ class Playing:
         """The buttons and the keys that do the same."""
         for button in (self.reset_button, self.step_button, self.play_button):
             button.width, button.margin = 76, (20, 4, 4, 4)
-        self.speed.width, self.speed.margin = 112, (0, 4)
+        self.speed.width, self.speed.margin = 112, (0, 4, 4, 4)
         keys = pn.pane.HTML('<p class="keys">Keys in this panel: R reset, S step, P play or pause</p>', margin=(0, 6))
         return pn.Column(
             pn.FlexBox(self.reset_button, self.step_button, self.play_button, self.speed, align_items="flex-end"),

@@ -14,12 +14,12 @@ _T = TypeVar("_T")
 
 OTHER = "another id"
 TITLES = {
-    COUNTING: "Counting (chosen lengths)",
+    COUNTING: "Counting steps",
     "Trading-v0": "Trading-v0 (S&P 500)",
-    "OptimalExecution-v0": "OptimalExecution-v0 (native)",
+    "OptimalExecution-v0": "OptimalExecution-v0",
 }
 ENDINGS = {
-    "terminated, truncated, both in turn": ("terminated", "truncated", "both"),
+    "all three in turn": ("terminated", "truncated", "both"),
     "terminated": ("terminated",),
     "truncated": ("truncated",),
     "both flags": ("both",),
