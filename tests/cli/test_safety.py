@@ -111,7 +111,10 @@ def test_tasks_of_finance_are_trained_and_certified(task: str, mode: str, tmp_pa
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train", "CartPole-v1", "--out", "x"], "CartPole-v1 is no safety task: register_task makes one"),
+        (
+            ["train", "CartPole-v1", "--out", "x"],
+            "CartPole-v1 is no safety task: `sekai list --tasks` shows all, and register_task",
+        ),
         ([*RUN, "--out", "x", "--option", "n_steps"], "'n_steps' is no NAME=VALUE, such as failure_value=-0.5."),
         (
             [*RUN, "--out", "x", "--option", "n_epoch=2"],

@@ -16,7 +16,7 @@ from sekai.safety.page import Picture, Section, page, paragraphs, pictures, tabl
 CURVES = {
     "safety/share_certified": "Share of values of at least 0: states called safe",
     "safety/value_at_start": "Mean value of first states",
-    "safety/share_outside_g": "Share of values that no margin has",
+    "safety/share_outside_g": "Share of values outside the range of the margins",
     "rollout/ep_len_mean": "Mean length of episodes, steps",
 }
 
@@ -64,7 +64,7 @@ def run_page(title: str, config: Mapping[str, Any], curves: Mapping[str, Curve],
     shown = [learning_section(curves)] if curves else []
     lead = paragraphs(
         "What the log of the run shows. A certificate can go wrong while every curve looks well: what its value is "
-        "worth is measured by sekai certify."
+        "worth is measured by sekai certify, and stands in certificate.html beside this page."
     )
     return page(
         title, lead, [*shown, Section("What was asked for", table(("name", "value"), rows, texts=True))], footer

@@ -60,8 +60,8 @@ def find_task(id: str) -> SafetyTask:
         return versions[max(versions)]
     close = difflib.get_close_matches(id, _TASKS, n=3, cutoff=0.0)
     raise EnvNotFound(
-        f"{id} is no safety task: register_task makes one, `sekai list --tasks` shows all. The closest: "
-        f"{', '.join(close)}."
+        f"{id} is no safety task: `sekai list --tasks` shows all, and register_task makes one, in a module that is "
+        f"named as `sekai -m MODULE train ...`. The closest: {', '.join(close)}."
     )
 
 
