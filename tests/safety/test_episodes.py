@@ -266,7 +266,7 @@ def test_the_files_say_what_was_played(tmp_path: Path) -> None:
     assert kept["assumed"]["seconds"] is None and kept["assumed"]["disturbances"] is None
     page = (tmp_path / "new" / "certificate.html").read_text(encoding="utf-8")
     for said in (
-        "<title>Reader on SyncVecEnv &gt; Fates</title>",
+        "<title>Reader on Fates</title>",
         "does not fail within 20 steps, or until the episode ends, except with a probability of at most 1 %",
         "in this environment, with its own randomness",
         "by reset() of the environment, each once",

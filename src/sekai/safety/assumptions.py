@@ -107,6 +107,11 @@ def told(system: Any) -> str:
     return " > ".join(layer.name for layer in next(chains(system))[1])
 
 
+def name_of(system: Any) -> str:
+    """A system as it prints, an environment by its innermost layer."""
+    return told(system).rpartition(" > ")[2]
+
+
 def _dt(system: Any) -> float | None:
     if isinstance(system, System):
         return system.dt

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sekai.safety.assumptions import assumptions, errors, meaning
+from sekai.safety.assumptions import assumptions, errors, meaning, name_of
 from sekai.safety.calibration import Tried
 from sekai.safety.certificates import Calibration, CertificateReport
 from sekai.safety.certify import Certificate
@@ -57,7 +57,7 @@ def certificate_page(
     sections = [
         Section("What this means", paragraphs(*meaning(certificate, system))),
         Section("The certified set, and how often the promise is broken", _pictures(certificate, report, system)),
-        Section("Against each opponent", _opponents(certificate)),
+        Section("Against each opponent" if certificate.opponents else "Failures", _opponents(certificate)),
         *([] if report is None else [Section("Beside the exact set", _sets(certificate, report))]),
         *([learning_section(curves)] if curves else []),
         Section("What was assumed", _assumed(assumed)),
@@ -184,7 +184,7 @@ def save_certificate(
         certificate: of `certify`.
         learner, system: of whom and for what, as `certify` was given them.
         folder: where to.
-        title: what was learned, and how.
+        title: what was learned, and how; by default the learner and the system.
         report: of `evaluate_certificate`, where the truth is known.
         curves: of `read_curves`.
         html: whether to write the page.
@@ -196,6 +196,6 @@ def save_certificate(
     where.mkdir(parents=True, exist_ok=True)
     (where / CERTIFICATE).write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
     if html:
-        named = f"{assumed['learner']} on {assumed['system']}" if title is None else title
+        named = f"{assumed['learner']} on {name_of(system)}" if title is None else title
         text = certificate_page(certificate, system, title=named, assumed=assumed, report=report, curves=curves)
         (where / PAGE).write_text(text, encoding="utf-8")

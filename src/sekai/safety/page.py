@@ -31,7 +31,8 @@ p, li, dd { max-width: 46rem; }
   max-width: none; }
 .verdict.good { border-color: var(--good); } .verdict.bad { border-color: var(--bad); }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 25rem), 1fr)); gap: 1.25rem; }
-figure { margin: 0; } figure img { width: 100%; height: auto; display: block; background: #ffffff; border-radius: .4rem;
+figure { margin: 0; max-width: 42rem; }
+figure img { width: 100%; height: auto; display: block; background: #ffffff; border-radius: .4rem;
   border: 1px solid var(--line); }
 figcaption { color: var(--soft); font-size: .9rem; margin-top: .35rem; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
