@@ -129,6 +129,7 @@ def test_tasks_of_finance_are_trained_and_certified(task: str, mode: str, tmp_pa
         ([*RUN, "--out", "x", "--algo", "dqn"], "knows Discrete actions"),
         ([*RUN, "--out", "x", "--task-option", "end_criterion=timeout"], "end_criterion is 'timeout', with which"),
         ([*RUN, "--out", "x", "--warmstart", "nowhere"], "nowhere holds no run"),
+        ([*RUN, "--out", "x", "--option", "seed=1"], "learner_options has 'seed', which the run itself gives to its"),
         (["train", "--out", "x"], "No task is given: name one, or a recipe"),
         (["train", "--out", "x", "--recipe", "nowhere.yaml"], "nowhere.yaml"),
         (["certify", "nowhere"], "nowhere holds no run"),

@@ -212,6 +212,15 @@ def test_a_model_alone_is_no_run_to_go_on_from(tmp_path: Path) -> None:
         train(config("ppo"), 256, tmp_path)
 
 
+def test_a_model_that_was_cut_off_is_named(tmp_path: Path) -> None:
+    train(config("ppo"), 128, tmp_path)
+    whole = (tmp_path / "model.zip").read_bytes()
+    (tmp_path / "model.zip").write_bytes(whole[: len(whole) // 2])
+    for again in (lambda: load_run(tmp_path), lambda: train(config("ppo"), 256, tmp_path)):
+        with pytest.raises(ValueError, match=r"model\.zip is no model, or was cut off: it has [\d,]+ bytes"):
+            again()
+
+
 def test_a_folder_holds_one_run_and_its_log(tmp_path: Path) -> None:
     told: list[int] = []
     train(config("ppo"), 256, tmp_path, advance=told.append)

@@ -58,9 +58,10 @@ def load_checkpoint(cls: type[SafetyLearner], folder: Path, env: Any) -> SafetyL
 
     Raises:
         FileNotFoundError: there is none.
-        ValueError: of another learner, or another environment, or a model that was saved alone.
+        ValueError: of another learner, or another environment, or a model that was saved alone; no whole file.
     """
     path = folder / MODEL
+    require_whole(path)
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
         if STATE not in names:
@@ -73,6 +74,19 @@ def load_checkpoint(cls: type[SafetyLearner], folder: Path, env: Any) -> SafetyL
                 learner.replay_buffer.load_state_dict(replay)
             _restore_generators(arrays)
     return learner
+
+
+def require_whole(path: Path) -> None:
+    """Refuse a file that is no whole model.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if not zipfile.is_zipfile(path):
+        raise ValueError(
+            f"{path} is no model, or was cut off: it has {path.stat().st_size:,} bytes and is no zip file. Copy it anew, "
+            "or train in another folder."
+        )
 
 
 def _generators() -> dict[str, Any]:

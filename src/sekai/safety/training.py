@@ -23,7 +23,7 @@ from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter, Logger
 
-from sekai.safety.checkpoints import MODEL, load_checkpoint, save_checkpoint
+from sekai.safety.checkpoints import MODEL, load_checkpoint, require_whole, save_checkpoint
 from sekai.safety.learners import resolve_learner
 from sekai.safety.learners.base import SafetyLearner
 from sekai.safety.tasks import SafetyTask, find_task
@@ -149,9 +149,11 @@ def load_run(folder: Path, *, threads: int | None = None) -> tuple[RunConfig, Sa
 
     Raises:
         FileNotFoundError: the folder holds none.
+        ValueError: its model is not whole.
     """
     if not (folder / CONFIG).exists() or not (folder / MODEL).exists():
         raise FileNotFoundError(f"{folder} holds no run: it has no {CONFIG} and {MODEL}, which `sekai train` writes.")
+    require_whole(folder / MODEL)
     config = RunConfig(**json.loads((folder / CONFIG).read_text(encoding="utf-8")))
     cls = resolve_learner(config.mode, config.algorithm, config.players)
     if threads is not None:
