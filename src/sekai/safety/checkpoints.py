@@ -82,10 +82,17 @@ def require_whole(path: Path) -> None:
     Raises:
         ValueError: it is not.
     """
-    if not zipfile.is_zipfile(path):
+    try:
+        with zipfile.ZipFile(path) as archive:
+            whole = (
+                "data" in archive.namelist()
+            )  # a file inside is an archive too, and its end could pass for this one's
+    except zipfile.BadZipFile:
+        whole = False
+    if not whole:
         raise ValueError(
-            f"{path} is no model, or was cut off: it has {path.stat().st_size:,} bytes and is no zip file. Copy it anew, "
-            "or train in another folder."
+            f"{path} is no model, or was cut off: it has {path.stat().st_size:,} bytes. Copy it anew, or train in another "
+            "folder."
         )
 
 
