@@ -91,8 +91,8 @@ def require_whole(path: Path) -> None:
         whole = False
     if not whole:
         raise ValueError(
-            f"{path} is no model, or was cut off: it has {path.stat().st_size:,} bytes. Copy it anew, or train in another "
-            "folder."
+            f"{path} is no model, or was cut off: it has {path.stat().st_size:,} bytes. Copy it anew, or train in "
+            "another folder."
         )
 
 
