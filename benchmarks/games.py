@@ -56,8 +56,8 @@ LEARNERS: dict[str, tuple[str, int, int, dict[str, Any]]] = {
     "sac-defaults": ("sac", 150_000, 64, SMALL),
     "sac": ("sac", 300_000, 64, {**SMALL, **LONG}),
 }
-#: what the drift takes of PPO: a controller of little noise, whose value is nearly that of what it does without any, and
-#: a disturbance that goes on searching
+#: what the drift takes of PPO: a controller of little noise, whose value is nearly that of what it does without any,
+#: and a disturbance that goes on searching
 QUIET = {
     **LEARNERS["ppo"][3],
     "failure_value": -0.5,
