@@ -57,7 +57,7 @@ def test_a_game_is_certified_against_each_opponent(tmp_path: Path, capsys: pytes
     assert numbers["assumed"]["best_response_steps"] == 0
     # a policy of no training breaks its promise: nothing can be certified, and it is said
     assert numbers["calibrated"]["threshold"] is None
-    assert "Nothing is certified at a risk of 0.05: " in capsys.readouterr().out
+    assert "Nothing is certified at a risk of 5 % and a confidence of 95 %: " in capsys.readouterr().out
 
 
 def test_a_run_of_more_state_numbers_than_a_grid_has_axes_is_certified_without_a_truth(
@@ -129,7 +129,7 @@ def test_tasks_of_finance_are_trained_and_certified(task: str, mode: str, tmp_pa
         ([*RUN, "--out", "x", "--algo", "dqn"], "knows Discrete actions"),
         ([*RUN, "--out", "x", "--task-option", "end_criterion=timeout"], "end_criterion is 'timeout', with which"),
         ([*RUN, "--out", "x", "--warmstart", "nowhere"], "nowhere holds no run"),
-        ([*RUN, "--out", "x", "--option", "seed=1"], "learner_options has 'seed', which the run itself gives to its"),
+        ([*RUN, "--out", "x", "--option", "seed=1"], "learner_options has 'seed', which the run gives by itself: "),
         (["train", "--out", "x"], "No task is given: name one, or a recipe"),
         (["train", "--out", "x", "--recipe", "nowhere.yaml"], "nowhere.yaml"),
         (["certify", "nowhere"], "nowhere holds no run"),

@@ -113,10 +113,11 @@ def test_a_threshold_is_the_lowest_that_the_rollouts_vouch_for() -> None:
 def test_the_picture_shows_both_sets_and_the_promise(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     report = evaluate_certificate(Brakes(lambda s: TRUTH(s) + 0.1), SYSTEM, TRUTH, rollouts=400, cells=41)
-    draw_certificate(report, SYSTEM, tmp_path / "set.svg", "A certificate that is too bold")
+    draw_certificate(report, tmp_path / "set.svg", "A certificate that is too bold")
     text = (tmp_path / "set.svg").read_text(encoding="utf-8")
     assert text.count("<path") > 20
     numbers = report.numbers()
+    assert list(numbers) == list(report.unmeasured())
     assert numbers["iou"] == report.sets.iou and len(numbers["calibration"]["failures"]) == 20
 
 

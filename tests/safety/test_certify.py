@@ -217,20 +217,21 @@ def test_a_report_states_what_it_rests_on() -> None:
     system = DoubleIntegrator(force_bound=0.5)
     opponents = {"right": ConstantOpponent([0.5])}
     certificate = certify(Brakes(), system, opponents=opponents, best_response_steps=1000, plan=FEW)
-    stated = assumptions(certificate, Brakes(), system)
+    stated = assumptions(certificate)
     assert stated["opponents"] == ["right"] and stated["best_response_steps"] == 1000
     assert stated["seconds"] == pytest.approx(3.0) and stated["initial_states"]["low"] == [-1.0, -2.0]
-    assert "whichever of these opponents it meets: right" in meaning(certificate, system)[0]
-    told = {error["what"]: error["errs"] for error in errors(certificate, system)}
+    assert "whichever of these opponents it meets: right" in meaning(certificate)[0]
+    told = {error["what"]: error["errs"] for error in errors(certificate)}
     assert told["rollouts end after 60 steps: a later failure is not seen"] == "bold"
     assert told["an opponent that is not named may be worse"] == "bold"
     assert any("trained for 1,000 steps to break" in what for what in told)
 
     alone = found(TRUTH)
-    assert "no opponent was trained" not in str(errors(alone, SYSTEM))
+    assert "no opponent was trained" not in str(errors(alone))
     reach = DoubleIntegrator(target="touch")
-    assert errors(alone, reach)[0]["errs"] == "careful"
-    assert "reaches the target without failing" in meaning(alone, reach)[0]
+    touched = certify(Brakes(), reach, plan=FEW)
+    assert errors(touched)[0]["errs"] == "careful"
+    assert "reaches the target without failing" in meaning(touched)[0]
 
 
 def test_the_keys_of_the_numbers_are_always_the_same() -> None:

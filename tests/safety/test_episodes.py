@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +14,16 @@ import pytest
 
 import sekai
 from sekai.compat import from_gymnasium_vector
+from sekai.safety.assumptions import assumptions, errors, meaning
 from sekai.safety.calibration import Plan
-from sekai.safety.certificate_page import save_certificate
 from sekai.safety.certify import Certificate, certify
 from sekai.safety.contract import MarginWrapper
 from sekai.safety.episodes import EpisodeTrials
+from sekai.safety.saving import save_certificate
+from sekai.safety.starts import PATIENCE
 from sekai.safety.systems import DoubleIntegrator
 from sekai.vector import VecEnv
+from sekai.vector.wrappers import VecClipAction
 
 ANY = (-np.inf, np.inf)
 FEW = Plan(rollouts=300, steps=20)
@@ -107,6 +112,31 @@ def test_short_episodes_are_not_counted_more_often_than_long_ones() -> None:
     assert 100 - 3 * 8.7 < broken.sum() < 100 + 3 * 8.7 and (broken == (values < 0.25)).all()
 
 
+def test_which_episodes_count_is_settled_by_the_resets_alone() -> None:
+    ways: list[dict[str, Any]] = [{"length": 2}, {"length": 12}, {"length": 12, "fails_in": 9}]
+    found = []
+    for way in ways:
+        for autoreset in ("next_step", "disabled"):  # same_step resets once more, and so draws others
+            with vec_of(5, autoreset=autoreset, **way) as vec:
+                found.append(played(vec, 100, low=0.1, high=0.7)[0])
+    assert all((values == found[0]).all() for values in found[1:])
+
+
+def test_slots_of_short_episodes_are_not_counted_more_often() -> None:
+    class Safe(Fates):
+        def step(self, action: Any) -> Any:
+            return self.observation_space.low, 1.0, True, False, {}
+
+    class Doomed(Fates):
+        def step(self, action: Any) -> Any:
+            self.t += 1
+            return self.observation_space.low, 1.0 if self.t < 50 else -1.0, self.t == 50, False, {}
+
+    with sekai.SyncVecEnv([Safe, Doomed]) as vec:
+        trials = EpisodeTrials(Reader(lambda x: x), vec, steps=60, seed=0)
+        assert trials.play(*ANY, 101).fails["nobody"].sum() == 50  # slot 0 has the first turn, and so one more
+
+
 def test_only_first_states_of_the_range_are_played_and_their_values_are_spread_over_it() -> None:
     with vec_of(8) as vec:
         values, broken = played(vec, 200, low=0.2, high=0.3)
@@ -115,12 +145,12 @@ def test_only_first_states_of_the_range_are_played_and_their_values_are_spread_o
         assert 100 - 3 * 7.1 < broken.sum() < 100 + 3 * 7.1
 
 
-def test_states_that_are_too_rare_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_states_that_are_too_rare_are_given_up() -> None:
     with vec_of(4) as vec:
         values, broken = played(vec, 5, low=2.0)
         assert values.shape == broken.shape == (0,)
         trials = EpisodeTrials(Reader(), vec, steps=5, seed=0)
-        assert trials.values(2.0, np.inf, 3).shape == (0,) and trials.drawn == 1500  # 500 for each
+        assert trials.values(2.0, np.inf, 3).shape == (0,) and trials.drawn == 3 * PATIENCE
 
 
 def test_no_more_steps_are_looked_at_than_was_said() -> None:
@@ -195,21 +225,26 @@ def test_a_value_that_is_too_bold_by_a_constant_is_cut_by_about_that(bold: float
 
 
 def test_one_environment_does_and_is_left_open() -> None:
-    env = Fates()
+    class Closes(Fates):
+        closed = 0
+
+        def close(self) -> None:
+            self.closed += 1
+
+    env = Closes()
     certificate = found(lambda x: x - 0.25, env)
     assert certificate.threshold == 0.0 and certificate.share == pytest.approx(0.75, abs=0.05)
     # 300 episodes without a failure: 1 - .05^(1 / 300)
     assert certificate.whole is not None and certificate.whole.failed == {"nobody": 0}
     assert certificate.whole.at_most == pytest.approx(0.009936, abs=1e-6)
-    env.reset(seed=0)
-    assert env.step(np.zeros(1))[1] == 1.0
+    assert env.closed == 0
 
 
 def test_where_nothing_can_be_certified_the_reason_is_told() -> None:
     with vec_of(16) as vec:
         never = found(lambda x: x - 2.0, vec, plan=Plan(rollouts=300, steps=5))
         wrong = found(lambda x: 0.26 - x, vec)
-    assert never.threshold is None and never.reason.startswith("only 0 of 150,000 initial states") is True
+    assert never.threshold is None and never.reason.startswith("only 0 of 150,000 initial states")
     assert wrong.threshold is None and "no threshold is found" in str(wrong)
 
 
@@ -223,11 +258,53 @@ def test_episodes_are_others_than_those_of_the_same_seed_in_training_and_the_sam
     assert not np.isin(first, np.concatenate(seen)).any()
 
 
+def test_no_state_is_drawn_once_all_episodes_have_begun() -> None:
+    with vec_of(8) as vec:
+        trials = EpisodeTrials(Reader(lambda x: x), vec, steps=20, seed=0)
+        trials.play(*ANY, 5)
+        assert trials.drawn == 8  # each slot once, of which five were taken
+        trials.play(*ANY, 8)
+        assert trials.drawn == 16
+
+
+def test_the_promise_is_that_of_the_learner() -> None:
+    class Avoids(Reader):
+        mode = "avoid"
+
+    with vec_of(16, reaches_in=4) as vec:
+        certificate = certify(Avoids(), vec, plan=FEW)
+        assumed = assumptions(certificate)
+        told, errs = meaning(certificate)[0], errors(certificate)
+        assert found(lambda x: x - 0.5, vec).about.mode == "reach-avoid"
+    assert certificate.about.mode == assumed["mode"] == "avoid" and certificate.threshold == 0.0
+    assert "the policy does not fail within 20 steps" in told and errs[0]["errs"] == "bold"
+
+
+def test_a_margin_that_is_no_number_is_a_failure() -> None:
+    class Silent(Fates):
+        def step(self, action: Any) -> Any:
+            observation, reward, *rest = super().step(action)
+            return observation, np.nan if reward < 0 else reward, *rest
+
+    with sekai.SyncVecEnv([Silent] * 3) as vec:
+        values, broken = played(vec, 60)
+        assert (broken == (values < 0.25)).all()
+
+
+def test_a_set_that_the_shares_have_missed_is_told_of_all_the_same() -> None:
+    with vec_of(16) as vec:
+        certificate = found(lambda x: x - 0.25, vec)
+    rare = replace(certificate, share_before=0.0, share=0.0)
+    assert str(certificate).endswith("of those with V ≥ 0.")
+    assert str(rare).endswith("These are 0.0 % of all initial states.")
+
+
 def test_progress_is_told_by_the_episode() -> None:
     told: list[int] = []
     with vec_of(8) as vec:
         found(lambda x: x - 0.25, vec, advance=told.append)
-    assert sum(told) == 4 * 300 and max(told) <= 8  # the set and its edge choose, and check
+    # the set and its edge choose, and check; and some more are played than count
+    assert 4 * 300 <= sum(told) < 4 * 350 and max(told) <= 8
     told.clear()
     # at 2 m/s at most nobody comes from within 0.7 m to a wall at 1 m in two steps of 0.05 s
     inner = Reader(lambda x: 0.7 - abs(x))
@@ -253,11 +330,111 @@ def test_a_system_and_its_environment_are_certified_alike() -> None:
     assert by_episodes.share == pytest.approx(by_states.share, abs=0.04)
 
 
+def test_a_threshold_holds_in_the_floats_of_the_learner() -> None:
+    class Steps(Fates):
+        """First observations of five kinds, of which those up to 0.3 fail."""
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            super().reset(seed=seed)
+            self.kind = self.np_random.choice(np.array([0.1, 0.3, 0.5, 0.7, 0.9], np.float32))
+            self.fate = 0.0 if self.kind < 0.4 else 1.0
+            return np.array([self.kind], np.float32), {}
+
+    class Single(Reader):
+        def predict_value(self, observations: Any) -> Any:
+            return observations[..., 0]
+
+    with sekai.SyncVecEnv([Steps] * 8) as vec:
+        certificate = certify(Single(), vec, risk=0.05, plan=Plan(rollouts=200, steps=5))
+    assert certificate.threshold is not None and certificate.share == pytest.approx(0.6, abs=0.05)
+    kinds = np.array([[0.1], [0.3], [0.5]], np.float32)
+    assert (Single().predict_value(kinds) >= certificate.threshold).tolist() == [False, False, True]
+
+
+def test_values_that_are_all_the_same_have_an_edge_too() -> None:
+    with vec_of(4) as vec:
+        fine = found(lambda x: np.ones_like(x), vec, risk=0.5)
+        bad = found(lambda x: np.ones_like(x), vec, risk=0.1)
+    assert fine.threshold == 0.0 and fine.share == 1.0 and fine.edge is not None and fine.edge.rollouts == 300
+    assert bad.threshold is None and "no threshold is found" in bad.reason
+
+
+def test_the_environment_in_which_a_learner_trains_is_refused() -> None:
+    pytest.importorskip("stable_baselines3")
+    from sekai.safety.learners import SafetyPPO
+
+    with vec_of(2) as own, vec_of(2) as another:
+        learner = SafetyPPO("MlpPolicy", own, n_steps=32, seed=0, device="cpu").learn(64)
+        with pytest.raises(ValueError, match=r"is where the learner trains, .* give an environment of its own"):
+            certify(learner, own, plan=FEW)
+        certify(learner, another, risk=0.5, plan=FEW)
+        learner.learn(64, reset_num_timesteps=False)
+
+
+def test_pictures_are_valued_as_they_come_from_the_environment() -> None:
+    pytest.importorskip("stable_baselines3")
+    from sekai.safety.learners import SafetyPPO
+
+    class Pictures(Fates):
+        """Brightness says what will happen; channels last, as most environments have them."""
+
+        observation_space = gymnasium.spaces.Box(0, 255, (36, 36, 1), np.uint8)
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            super().reset(seed=seed)
+            return np.full((36, 36, 1), int(255 * self.fate), np.uint8), {}
+
+        def step(self, action: Any) -> Any:
+            return np.zeros((36, 36, 1), np.uint8), *super().step(action)[1:]
+
+    def build() -> VecEnv:
+        return sekai.SyncVecEnv([Pictures] * 2)
+
+    learner = SafetyPPO("CnnPolicy", build(), n_steps=8, batch_size=16, n_epochs=1, seed=0, device="cpu").learn(16)
+    rows = build().reset(seed=0).observations
+    values = learner.predict_value(rows)
+    assert values.shape == (2,) and (values == learner.predict_value(rows.transpose(0, 3, 1, 2))).all()
+    assert learner.predict_value(rows[0]).shape == ()
+    assert certify(learner, build(), risk=0.9, plan=Plan(rollouts=40, steps=3, lowest=-9.0)).before is not None
+
+
+def test_resets_that_begin_the_same_again_are_refused_and_a_constant_first_state_is_not() -> None:
+    class Again(Fates):
+        last: int | None = None
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            self.last = self.last if seed is None else seed
+            return super().reset(seed=self.last)
+
+    class Constant(Fates):
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            super().reset(seed=seed)
+            self.fate = 0.5
+            return np.array([0.5], np.float32), {}
+
+    with sekai.SyncVecEnv([Again] * 2) as vec, pytest.raises(ValueError, match="20 resets of sub-env 0 without a seed"):
+        found(lambda x: x, vec)
+    with sekai.SyncVecEnv([Constant] * 2) as vec:
+        assert found(lambda x: x, vec).threshold == 0.0
+
+
+def test_files_are_written_of_an_environment_that_is_closed_by_then(tmp_path: Path) -> None:
+    class Untimed(Fates):
+        dt = None
+
+    with sekai.ProcVecEnv([Untimed] * 2) as vec:
+        certificate = found(lambda x: x - 0.25, vec, plan=Plan(rollouts=300, steps=3))
+    (tmp_path / "certificate.html").write_text("of another")
+    save_certificate(certificate, tmp_path, html=False)
+    assert json.loads((tmp_path / "certificate.json").read_text())["assumed"]["seconds"] is None
+    assert not (tmp_path / "certificate.html").exists()
+
+
 def test_the_files_say_what_was_played(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     with vec_of(16) as vec:
         certificate = found(lambda x: x - 0.15, vec)
-        save_certificate(certificate, Reader(), vec, tmp_path / "new")
+        save_certificate(certificate, tmp_path / "new")
     kept = json.loads((tmp_path / "new" / "certificate.json").read_text())
     assert kept["iou"] is None and kept["calibrated"]["threshold"] == certificate.threshold
     by_value = kept["calibrated"]["by_value"]
@@ -269,7 +446,7 @@ def test_the_files_say_what_was_played(tmp_path: Path) -> None:
         "<title>Reader on Fates</title>",
         "does not fail within 20 steps, or until the episode ends, except with a probability of at most 1 %",
         "in this environment, with its own randomness",
-        "by reset() of the environment, each once",
+        "by reset() of the environment, with the options None",
         "Nothing opposes the policy. The bounds are upper ones at 95%.",
     ):
         assert said in page, said
@@ -285,11 +462,21 @@ class Untold(Fates):
         return *super().step(action)[:4], {}
 
 
+class Wordy(Fates):
+    def step(self, action: Any) -> Any:
+        return *super().step(action)[:4], {"l_x": None}
+
+
+def optioned() -> VecEnv:
+    return sekai.SyncVecEnv([Fates], autoreset_options=lambda slot, episode: {"hard": True})
+
+
 @pytest.mark.parametrize(
     ("make", "options", "error", "message"),
     [
         (lambda: gymnasium.make("CartPole-v1"), {}, ValueError, "does not say that its reward is a margin"),
         (lambda: object(), {}, TypeError, "expected a System, a vector environment of sekai, or one environment"),
+        (lambda: sekai.SyncVecEnv([Fates, lambda: Fates(reaches_in=2)]), {}, ValueError, "Some sub-envs of "),
         (Adversarial, {}, ValueError, "declares ctrl_action_dim = 1: the rest of an action is the disturbance's"),
         (
             lambda: gymnasium.wrappers.NormalizeObservation(Fates()),
@@ -301,11 +488,14 @@ class Untold(Fates):
         (Fates, {"opponents": {"zero": lambda s, u: s}}, ValueError, "opponents is given, and an environment: "),
         (Fates, {"truth": lambda s: s}, ValueError, "truth is given, and an environment: "),
         (Fates, {"best_response_steps": 5}, ValueError, "best_response_steps is given, and an environment: "),
+        (optioned, {}, ValueError, "has autoreset_options, and these episodes are begun by reset"),
+        (lambda: VecClipAction(optioned()), {}, ValueError, "has autoreset_options"),
+        (lambda: Wordy(reaches_in=1), {}, TypeError, "info['l_x'] of sub-env 0 is None; expected one number"),
         (lambda: Untold(reaches_in=1), {}, LookupError, "The info of sub-env 0 has no 'l_x'"),
     ],
 )
 def test_what_cannot_be_counted_is_refused(make: Any, options: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message.replace("(", r"\(")):
+    with pytest.raises(error, match=re.escape(message)):
         found(lambda x: x - 0.25, make(), **options)
 
 
@@ -318,6 +508,24 @@ def test_a_frozen_normaliser_is_part_of_the_environment() -> None:
 def test_a_value_that_is_not_finite_is_refused_with_its_slot() -> None:
     with vec_of(2) as vec, pytest.raises(ValueError, match=r"first observation of sub-env \d is nan "):
         found(lambda x: np.where(x > 0.9, np.nan, x), vec)
+
+
+@pytest.mark.parametrize("lowest", [np.nan, np.inf, -np.inf])
+def test_a_lowest_threshold_that_is_no_number_is_refused(lowest: float) -> None:
+    with pytest.raises(ValueError, match=rf"lowest is {lowest}; expected a finite value"):
+        Plan(lowest=lowest)
+
+
+def test_values_of_another_shape_are_refused() -> None:
+    class Columns(Reader):
+        def predict_value(self, observations: Any) -> Any:
+            return np.asarray(observations)
+
+    with (
+        vec_of(3) as vec,
+        pytest.raises(ValueError, match=r"values of shape \(3, 1\) for 3 observations; expected \(3,\)"),
+    ):
+        certify(Columns(), vec, plan=FEW)
 
 
 def test_an_environment_of_gymnasium_with_margins() -> None:

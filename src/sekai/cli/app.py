@@ -256,7 +256,7 @@ def _train(
     task_option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Argument of TASK.")] = None,
     option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Argument of the learner.")] = None,
 ) -> None:
-    """Train a safety learner in a folder, and measure its certificate against the truth."""
+    """Train a safety learner in a folder, and certify it."""
     from sekai.cli.safety import train
 
     given = {

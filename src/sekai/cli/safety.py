@@ -21,7 +21,7 @@ PICTURE, REPORT = "certificate.png", "report.html"
 
 
 def train(recipe_file: Path | None, folder: Path, given: Mapping[str, Any]) -> None:
-    """Train in a folder, or go on there, then certify where the truth is known.
+    """Train in a folder, or go on there, then certify, where the task has a system.
 
     Args:
         recipe_file: says what is not given; None for the defaults.
@@ -83,33 +83,32 @@ def certify(
 
     from sekai.safety.binomial import trials_needed
     from sekai.safety.calibration import Plan
-    from sekai.safety.certificate_page import PAGE, save_certificate
     from sekai.safety.certificates import evaluate_certificate
     from sekai.safety.certify import certify as calibrate
     from sekai.safety.learning import read_curves
     from sekai.safety.opponents import opponents_for
     from sekai.safety.picture import draw_certificate
+    from sekai.safety.saving import PAGE, save_certificate
     from sekai.safety.starts import Starts
     from sekai.safety.training import PROGRESS, load_run
-    from sekai.safety.truth import CELLS, truth_of
+    from sekai.safety.truth import comparable, truth_of
 
     plan = Plan(rollouts=max(rollouts // 2, trials_needed(risk, confidence=confidence)), steps=steps, seed=seed)
     config, learner = load_run(folder, threads=1)
     system = system_of(config.task, config.task_options)
-    truth = truth_of(system) if system.state_size in CELLS else None
-    values = truth or Starts(learner, system, np.random.default_rng(seed)).values_of
-    opponents = opponents_for(learner, system, values, seed=seed)
-    tried = 0
+    truth = truth_of(system) if comparable(system) else None
+    against, tried = None, 0
     if best_response:
-        opponents["best_response"], tried = _trained_opponent(learner, system, config.num_envs, best_response, seed)
-    against = opponents or None
+        values = truth or Starts(learner, system, np.random.default_rng(seed)).values_of
+        response, tried = _trained_opponent(learner, system, config.num_envs, best_response, seed)
+        against = {**opponents_for(learner, system, values, seed=seed), "best_response": response}
     title = f"{type(learner).__name__} on {config.task}, {learner.num_timesteps:,} steps, seed {config.seed}"
     report = None
     if truth is not None:
         report = evaluate_certificate(
             learner, system, truth, opponents=against, rollouts=rollouts, steps=steps, seed=seed
         )
-        draw_certificate(report, system, folder / PICTURE, title)
+        draw_certificate(report, folder / PICTURE, title)
     certificate = calibrate(
         learner,
         system,
@@ -121,7 +120,7 @@ def certify(
         plan=plan,
     )
     curves = read_curves(folder / PROGRESS)
-    save_certificate(certificate, learner, system, folder, title=title, report=report, curves=curves, html=html)
+    save_certificate(certificate, folder, title=title, report=report, curves=curves, html=html)
     _show(folder, title, certificate, report)
     for name, written in ((PICTURE, report is not None), (PAGE, html)):
         if written:
@@ -204,12 +203,11 @@ def _show(folder: Path, title: str, certificate: Certificate, report: Certificat
         show_table(title, ("certificate", "value"), [(text, value) for text, _, value in rows], right=True)
     else:
         print(folder, *(f"{name}={value}" for _, name, value in rows))
-    if certificate.threshold is None:
-        print(f"Nothing is certified at a risk of {certificate.risk:g}: {certificate.reason}.")
+    print(certificate)
 
 
 def _measured(report: CertificateReport) -> list[tuple[str, str, str]]:
-    """What it is, the key of the file, and the number."""
+    """What it is, its key in the file, and the number."""
     low, high = report.fails_if_certified_bounds
     return [
         ("intersection over union with the exact set", "iou", f"{report.sets.iou:.4f}"),

@@ -5,36 +5,27 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from sekai.safety.backups import REACH_AVOID
 from sekai.safety.certify import Certificate
-from sekai.safety.chain import chains, declared
-from sekai.safety.opponents import disturbances_of
-from sekai.safety.promises import Certified
-from sekai.safety.systems.base import System
 
 
-def assumptions(certificate: Certificate, learner: Certified, system: Any) -> dict[str, Any]:
-    """What was assumed, with keys that are always the same.
-
-    Args:
-        certificate: what was found.
-        learner: of whom.
-        system: for which dynamics, or in which environment.
-    """
-    plan, dt = certificate.plan, _dt(system)
+def assumptions(certificate: Certificate) -> dict[str, Any]:
+    """What was assumed, with keys that are always the same."""
+    plan, about = certificate.plan, certificate.about
     return {
         "version": sys.modules["sekai"].__version__,
-        "learner": type(learner).__name__,
-        "system": told(system),
-        "mode": "reach-avoid" if has_target(system) else "avoid",
+        "learner": certificate.learner,
+        "system": about.described,
+        "mode": about.mode,
         "policy": "deterministic, the one that predict() executes",
         "opponents": list(certificate.opponents),
-        "disturbances": repr(disturbances_of(system)) if certificate.opponents else None,
+        "disturbances": about.disturbances,
         "greedy_goes_by": _greedy(certificate),
         "best_response_steps": certificate.best_response_steps,
-        "initial_states": _initial(system),
+        "initial_states": about.initial_states,
         "rollouts": plan.rollouts,
         "steps": plan.steps,
-        "seconds": None if dt is None else plan.steps * dt,
+        "seconds": None if about.dt is None else plan.steps * about.dt,
         "edge": plan.edge,
         "lowest": plan.lowest,
         "seed": plan.seed,
@@ -43,13 +34,13 @@ def assumptions(certificate: Certificate, learner: Certified, system: Any) -> di
     }
 
 
-def meaning(certificate: Certificate, system: Any) -> list[str]:
+def meaning(certificate: Certificate) -> list[str]:
     """What a certificate says, and what it does not, one text a paragraph."""
-    plan = certificate.plan
-    kept = "reaches the target without failing" if has_target(system) else "does not fail"
+    plan, about = certificate.plan, certificate.about
+    kept = "reaches the target without failing" if about.mode == REACH_AVOID else "does not fail"
     risk, confidence = f"{100 * certificate.risk:g} %", f"{100 * certificate.confidence:g} %"
     against = ", ".join(certificate.opponents)
-    if not isinstance(system, System):
+    if about.kind == "environment":
         within, met = f"{plan.steps} steps, or until the episode ends", "in this environment, with its own randomness"
     else:
         within = f"{plan.steps} steps"
@@ -61,16 +52,16 @@ def meaning(certificate: Certificate, system: Any) -> list[str]:
         f"at the edge, for the {100 * plan.edge:g} % of the certified initial states with the least values. A "
         f"certificate that does not hold is given with a probability of at most {wrong} (confidence {confidence}).",
         "It does not say that any single state is safe, and nothing of initial states that are drawn in another way, "
-        f"of other opponents, of another {noun(system)}, or of what happens after these steps.",
+        f"of other opponents, of another {about.kind}, or of what happens after these steps.",
     ]
 
 
-def errors(certificate: Certificate, system: Any) -> list[dict[str, str]]:
+def errors(certificate: Certificate) -> list[dict[str, str]]:
     """Each approximation, as "what", and the direction in which it "errs": "bold" where unsafe may be called safe,
     "careful" where safe may be called unsafe, or "either"."""
-    plan, reach = certificate.plan, has_target(system)
+    plan, about, reach = certificate.plan, certificate.about, certificate.about.mode == REACH_AVOID
     late = "a target that is reached later counts as missed" if reach else "a later failure is not seen"
-    ends = "" if isinstance(system, System) else ", or where the environment ends its episodes"
+    ends = "" if about.kind == "system" else ", or where the environment ends its episodes"
     found = [(f"rollouts end after {plan.steps} steps{ends}: {late}", "careful" if reach else "bold")]
     if certificate.opponents:
         found += [
@@ -86,45 +77,6 @@ def errors(certificate: Certificate, system: Any) -> list[dict[str, str]]:
     if certificate.sets_before is not None:
         found.append(("sets are compared at the nodes of a grid; an exact one may be interpolated", "either"))
     return [{"what": what, "errs": errs} for what, errs in found]
-
-
-def has_target(system: Any) -> bool:
-    """Whether a system, or an environment, has a target margin."""
-    if isinstance(system, System):
-        return system.provides_l
-    return any(provides_l for _, provides_l in declared(system, "provides_l"))
-
-
-def noun(system: Any) -> str:
-    """What it is."""
-    return "system" if isinstance(system, System) else "environment"
-
-
-def told(system: Any) -> str:
-    """A system as it prints, an environment by its layers, the outermost first."""
-    if isinstance(system, System):
-        return repr(system)
-    return " > ".join(layer.name for layer in next(chains(system))[1])
-
-
-def name_of(system: Any) -> str:
-    """A system as it prints, an environment by its innermost layer."""
-    return told(system).rpartition(" > ")[2]
-
-
-def _dt(system: Any) -> float | None:
-    if isinstance(system, System):
-        return system.dt
-    return next((float(dt) for _, dt in declared(system, "dt")), None)
-
-
-def _initial(system: Any) -> dict[str, Any]:
-    """Where rollouts begin."""
-    if not isinstance(system, System):
-        return {"names": [], "low": [], "high": [], "drawn": "by reset() of the environment, each once"}
-    low, high = ([float(number) for number in bounds] for bounds in (system.reset_low, system.reset_high))
-    drawn = "as System.start draws them, those with g < 0 left out"
-    return {"names": list(system.state_names), "low": low, "high": high, "drawn": drawn}
 
 
 def _greedy(certificate: Certificate) -> str | None:

@@ -54,6 +54,8 @@ class Plan:
         whole_number("rollouts", self.rollouts, minimum=1)
         whole_number("steps", self.steps, minimum=1)
         whole_number("seed", self.seed, minimum=0)
+        if not np.isfinite(self.lowest):
+            raise ValueError(f"lowest is {self.lowest}; expected a finite value, 0 unless less is promised.")
         if not 0.0 < self.edge <= 1.0:
             raise ValueError(f"edge is {self.edge}; expected a share above 0, at most 1.")
 
@@ -161,12 +163,15 @@ class Search:
             )
         # what has been found to fail is left behind in any case, so that every round gets on
         least = np.nextafter(values[broken].min(), np.inf)
-        return float(max(band.high if raised is None else raised, least))
+        return _in_float32(max(band.high if raised is None else raised, least))
 
     def _top_of_edge(self, low: float) -> float:
         if self._plan.edge == 1.0:
             return float(np.inf)
-        return float(np.quantile(self._trials.values(low, np.inf, self._plan.rollouts), self._plan.edge))
+        top = np.quantile(self._trials.values(low, np.inf, self._plan.rollouts), self._plan.edge)
+        return float(
+            np.nextafter(top, np.inf)
+        )  # values that are equal to it are of the edge, as others may be to these
 
     def check(self, low: float, high: float) -> Tried:
         """Rollouts from fresh states."""
@@ -223,6 +228,13 @@ def lowest_safe(values: Any, fails: Any, lowest: float, safe: Callable[[int, int
         if count and safe(failed, count):
             return float(candidate)
     return None
+
+
+def _in_float32(threshold: float) -> float:
+    """The next number up that float32 has: values of learners are such, and compare with it as they are."""
+    rounded = np.float32(threshold)
+    above = float(rounded) >= threshold  # in float64: NumPy would round the threshold
+    return float(rounded if above else np.nextafter(rounded, np.float32(np.inf)))
 
 
 def _finite(number: float) -> float | None:

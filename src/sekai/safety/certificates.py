@@ -28,8 +28,7 @@ from sekai.safety.systems.base import System
 
 Floats = NDArray[np.float64]
 
-
-#: keys of a report as numbers
+#: keys of `CertificateReport.numbers`
 _MEASURED = (
     "iou",
     "false_safe",
@@ -92,6 +91,7 @@ class CertificateReport(NamedTuple):
         calibration: failures by value.
         confidence: of the bounds.
         opponents: the same by opponent, `NOBODY` for a system without a disturbance.
+        system: whose states they are.
         grid, learned, exact: the states, the learned and the exact value on them, for a picture.
     """
 
@@ -105,6 +105,7 @@ class CertificateReport(NamedTuple):
     calibration: Calibration
     confidence: float
     opponents: dict[str, AgainstOpponent]
+    system: System
     grid: Grid
     learned: Floats
     exact: Floats
@@ -184,6 +185,7 @@ def evaluate_certificate(
         calibration=calibration_of(values, fails, confidence),
         confidence=confidence,
         opponents={name: _against(flags, certified, safe, each) for name, flags in by_opponent.items()},
+        system=system,
         grid=grid,
         learned=learned,
         exact=exact,

@@ -33,6 +33,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from sekai.safety.about import About
 from sekai.safety.binomial import trials_needed
 from sekai.safety.calibration import NothingCertified, Plan, Search, Tried
 from sekai.safety.certificates import Calibration, compare_with_truth
@@ -60,6 +61,8 @@ class Certificate:
     Attributes:
         threshold: c; None where nothing is certified.
         reason: why nothing is certified; empty where something is.
+        about: what was tried.
+        learner: name of the class of the learner.
         risk, confidence: as asked for.
         before: rollouts from V >= lowest, which the threshold was chosen by; None where there were too few such states.
         by_value: failures of these by the value of their first state, against the opponent that is worst in each.
@@ -73,6 +76,8 @@ class Certificate:
 
     threshold: float | None
     reason: str
+    about: About
+    learner: str
     risk: float
     confidence: float
     before: Tried | None
@@ -89,13 +94,16 @@ class Certificate:
 
     def __str__(self) -> str:
         """What is certified, in a sentence or two."""
-        risk, confidence = f"{100 * self.risk:g} %", f"{100 * self.confidence:g} %"
+        risk, confidence = (f"{100 * number:g} %" for number in (self.risk, self.confidence))
         if self.threshold is None:
             return f"Nothing is certified at a risk of {risk} and a confidence of {confidence}: {self.reason}."
+        of_those = ""
+        if self.share_before > 0:  # shares are of other draws than those that were tried, and may miss what is rare
+            of_those = f", and {_percent(self.share / self.share_before)} of those with V ≥ {self.plan.lowest:g}"
         return (
             f"Certified: from initial states with V ≥ {self.threshold:.4g}, the promise is broken with a probability "
-            f"of at most {risk} (confidence {confidence}). These are {self.share:.1%} of all initial states, and "
-            f"{self.share / self.share_before:.1%} of those with V ≥ {self.plan.lowest:g}."
+            f"of at most {risk} (confidence {confidence}). These are {_percent(self.share)} of all initial states"
+            f"{of_those}."
         )
 
     def numbers(self) -> dict[str, Any]:
@@ -163,14 +171,7 @@ def certify(
             f"rollouts is {plan.rollouts}; a risk of {risk:g} at a confidence of {confidence:g} takes {needed}, even "
             f"if none of them fails: give Plan(rollouts={needed}) or more, a higher risk or a lower confidence."
         )
-    trials: Trials
-    if isinstance(system, System):
-        starts = Starts(learner, system, np.random.default_rng(plan.seed))
-        against = opponents_for(learner, system, truth or starts.values_of, opponents=opponents, seed=plan.seed)
-        trials = SystemTrials(starts, against, steps=plan.steps, advance=advance)
-    else:
-        _refuse(opponents=opponents, truth=truth, best_response_steps=best_response_steps or None)
-        trials = EpisodeTrials(learner, system, steps=plan.steps, seed=plan.seed, advance=advance)
+    trials = _trials_of(learner, system, plan, advance, opponents, truth, best_response_steps)
     search = Search(trials, plan, risk, confidence)
     threshold, whole, edge, reason = None, None, None, ""
     try:
@@ -181,15 +182,11 @@ def certify(
     except NothingCertified as nothing:
         reason = str(nothing)
     pool = trials.pool(POOL)
-    sets = [
-        None
-        if truth is None or level is None or not isinstance(system, System)
-        else compare_with_truth(learner, system, truth, plan.cells, level)
-        for level in (plan.lowest, threshold)
-    ]
     return Certificate(
         threshold=threshold,
         reason=reason,
+        about=trials.about,
+        learner=type(learner).__name__,
         risk=risk,
         confidence=confidence,
         before=search.before,
@@ -198,18 +195,46 @@ def certify(
         edge=edge,
         share_before=float((pool >= plan.lowest).mean()),
         share=0.0 if threshold is None else float((pool >= threshold).mean()),
-        sets_before=sets[0],
-        sets=sets[1],
+        sets_before=_compared(learner, system, truth, plan, plan.lowest),
+        sets=_compared(learner, system, truth, plan, threshold),
         opponents=trials.opponents,
         plan=plan,
         best_response_steps=best_response_steps,
     )
 
 
-def _refuse(**given: Any) -> None:
-    for name, value in given.items():
-        if value is not None:
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _trials_of(
+    learner: Certified,
+    system: Any,
+    plan: Plan,
+    advance: Advance | None,
+    opponents: Mapping[str, Opponent] | None,
+    truth: Value | None,
+    best_response_steps: int,
+) -> Trials:
+    """What is tried; errors as for `certify`."""
+    if isinstance(system, System):
+        starts = Starts(learner, system, np.random.default_rng(plan.seed))
+        against = opponents_for(learner, system, truth or starts.values_of, opponents=opponents, seed=plan.seed)
+        return SystemTrials(starts, against, steps=plan.steps, advance=advance)
+    given = {"opponents": opponents is not None, "truth": truth is not None, "best_response_steps": best_response_steps}
+    for name, is_given in given.items():
+        if is_given:
             raise ValueError(
                 f"{name} is given, and an environment: nobody can choose its disturbances or know its exact set. Give "
                 f"its System, or leave {name} out."
             )
+    return EpisodeTrials(learner, system, steps=plan.steps, seed=plan.seed, advance=advance)
+
+
+def _compared(
+    learner: Certified, system: Any, truth: Value | None, plan: Plan, level: float | None
+) -> SetComparison | None:
+    """The set {V >= level} against the exact one; None where one of them is not known."""
+    if truth is None or level is None:
+        return None
+    return compare_with_truth(learner, system, truth, plan.cells, level)

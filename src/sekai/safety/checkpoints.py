@@ -58,7 +58,7 @@ def load_checkpoint(cls: type[SafetyLearner], folder: Path, env: Any) -> SafetyL
 
     Raises:
         FileNotFoundError: there is none.
-        ValueError: of another learner, or another environment, or a model that was saved alone; no whole file.
+        ValueError: of another learner, or another environment, or a model that was saved alone or cut off.
     """
     path = folder / MODEL
     require_whole(path)
@@ -84,9 +84,8 @@ def require_whole(path: Path) -> None:
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            whole = (
-                "data" in archive.namelist()
-            )  # a file inside is an archive too, and its end could pass for this one's
+            # an archive inside could end where this one is cut off, and pass for it: look for an entry of SB3's
+            whole = "data" in archive.namelist()
     except zipfile.BadZipFile:
         whole = False
     if not whole:

@@ -90,7 +90,7 @@ class _Many:
             Row(
                 slot,
                 result.rewards[slot],
-                result.final_info(slot) if result.ended[slot] else result.infos[slot],
+                result.step_info(slot),
                 bool(result.terminated[slot]),
                 bool(result.truncated[slot]),
             )

@@ -64,7 +64,7 @@ def run_page(title: str, config: Mapping[str, Any], curves: Mapping[str, Curve],
     shown = [learning_section(curves)] if curves else []
     lead = paragraphs(
         "What the log of the run shows. A certificate can go wrong while every curve looks well: what its value is "
-        "worth is measured by sekai certify, and stands in certificate.html beside this page."
+        "worth is measured by sekai certify, which writes certificate.html here."
     )
     return page(
         title, lead, [*shown, Section("What was asked for", table(("name", "value"), rows, texts=True))], footer

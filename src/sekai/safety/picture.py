@@ -10,19 +10,17 @@ import numpy as np
 from sekai.colours import FAINT, INK, SOFT
 from sekai.safety.certificates import Calibration, CertificateReport
 from sekai.safety.drawing import figure_of, svg_of
-from sekai.safety.systems.base import System
 
 EXACT, INNER = "#d1603d", "#1f4fd8"
 
 
-def draw_certificate(report: CertificateReport, system: System, output: Path, title: str) -> None:
+def draw_certificate(report: CertificateReport, output: Path, title: str) -> None:
     """Save the picture: value as colour with both zero level sets, and failures by value.
 
     Of three state numbers the middle of the last one is shown.
 
     Args:
         report: what is drawn.
-        system: whose states they are.
         output: path of the picture; the ending says the format.
         title: what was learned, and how.
     """
@@ -33,16 +31,16 @@ def draw_certificate(report: CertificateReport, system: System, output: Path, ti
     FigureCanvasAgg(figure)
     figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold", color=INK)
     left, right = figure.subplots(1, 2, width_ratios=(1.35, 1.0))
-    _draw_sets(left, report, system)
+    _draw_sets(left, report)
     _draw_promise(right, report.calibration)
     right.set_title(_promised(report), loc="left", fontsize=10, color=SOFT)
     figure.savefig(output)
 
 
-def set_picture(report: CertificateReport, system: System, threshold: float | None) -> bytes:
+def set_picture(report: CertificateReport, threshold: float | None) -> bytes:
     """The left panel alone as SVG, with the certified set where a threshold is given."""
     figure, panel = figure_of(6.2, 4.8)
-    _draw_sets(panel, report, system, threshold)
+    _draw_sets(panel, report, threshold)
     return svg_of(figure)
 
 
@@ -56,11 +54,11 @@ def promise_picture(curve: Calibration, threshold: float | None) -> bytes:
     return svg_of(figure)
 
 
-def _draw_sets(panel: Any, report: CertificateReport, system: System, threshold: float | None = None) -> None:
+def _draw_sets(panel: Any, report: CertificateReport, threshold: float | None = None) -> None:
     middle: Any = (slice(None), slice(None), *(axis.count // 2 for axis in report.grid.axes[2:]))
     first, second = (np.linspace(axis.low, axis.high, axis.count) for axis in report.grid.axes[:2])
     learned, exact = report.learned[middle].T, report.exact[middle].T
-    alive = np.asarray(system.g(report.grid.states))[middle].T >= 0
+    alive = np.asarray(report.system.g(report.grid.states))[middle].T >= 0
     limit = float(np.abs(learned[alive]).max())
     shown = np.where(alive, learned, np.nan)
     colours = panel.pcolormesh(
@@ -78,8 +76,8 @@ def _draw_sets(panel: Any, report: CertificateReport, system: System, threshold:
     panel.plot([], [], color=INK, lw=2, label="learned: V = 0")
     panel.plot([], [], color=EXACT, lw=2, ls="dashed", label="exact")
     panel.legend(loc="upper right", frameon=True, framealpha=0.9, edgecolor=FAINT)
-    panel.set_xlabel(system.state_names[0])
-    panel.set_ylabel(system.state_names[1])
+    panel.set_xlabel(report.system.state_names[0])
+    panel.set_ylabel(report.system.state_names[1])
     sets = report.sets
     panel.set_title(
         f"IoU {sets.iou:.3f}, wrongly called safe {sets.false_safe:.2%}, missed {sets.missed:.2%}",

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from sekai.safety.arrays import Tensor
-from sekai.safety.backups import REACH_AVOID, Mode
-from sekai.safety.chain import changes_actions, declared
+from sekai.safety.backups import AVOID, REACH_AVOID, Mode
+from sekai.safety.chain import changes_actions
 
 #: where the action that was executed stands in an info
 EXECUTED_KEY = "executed_action"
@@ -53,6 +53,43 @@ class Stepper(Protocol):
         ...
 
 
+class RewardWatch:
+    """Warns of rewards that are no margins, of each kind once in its life.
+
+    Args:
+        mode: of the learner.
+        declared: whether the environment says that its rewards are margins (`provides_l`), and so what its ends are.
+
+    Warns:
+        UserWarning: by `see`: a reward below 0 in an episode that goes on; in an avoid environment that says nothing,
+            one of at least 0 in a step that terminates.
+    """
+
+    def __init__(self, mode: Mode, *, declared: bool) -> None:
+        self._goes_on = True
+        self._ends = mode == AVOID and not declared
+
+    def see(self, g: Any, terminated: Any) -> None:
+        """Look at the rewards and the ends of a step, `(N,)` each."""
+        failed = g < 0
+        if self._goes_on and (failed & ~terminated).any():
+            self._goes_on = False
+            _warn("below 0, and its episode has not terminated", g, failed & ~terminated)
+        if self._ends and (terminated & ~failed).any():
+            self._ends = False
+            _warn("not below 0, and its episode has terminated", g, terminated & ~failed)
+
+
+def _warn(seen: str, g: Any, where: Any) -> None:
+    slot = np.flatnonzero(where)[0]
+    warnings.warn(
+        f"The reward of sub-env {slot} is {g[slot]:.4g}, {seen}. A safety learner takes rewards for margins g, and g < "
+        "0 for a failure, which terminates: are they? check_safety_env of sekai.safety.contract looks closer, and "
+        "MarginWrapper makes margins.",
+        stacklevel=2,
+    )
+
+
 class ArrayStepper:
     """The steps of a Stable-Baselines3 vector environment.
 
@@ -63,21 +100,21 @@ class ArrayStepper:
         device: of the tensors.
         finals: whether the last observations of timeouts are wanted.
         executed: whether the actions that were executed are.
+        watch: looks at the rewards.
 
     Raises:
         LookupError: by `step`: a reach-avoid step without l, or an executed action of some slots only; the message
             names the slot.
         ValueError: by `step`: a margin that is not finite, or a timeout whose last observation is missing.
-
-    `step` warns of what no margin does: to be negative in an episode that goes on, and, in an avoid environment that
-    does not say that its rewards are margins (`provides_l`), to be positive where one terminates.
     """
 
-    def __init__(self, env: Any, mode: Mode, device: Any, *, finals: bool, executed: bool = False) -> None:
+    def __init__(
+        self, env: Any, mode: Mode, device: Any, *, finals: bool, watch: RewardWatch, executed: bool = False
+    ) -> None:
         self._env, self._device, self._finals = env, device, finals
         self._has_target = mode == REACH_AVOID
         self._reads_executed = executed and not changes_actions(env)
-        self._watches_ends = True
+        self._watch = watch
 
     def step(self, actions: Tensor) -> MarginStep:
         """One step of all slots."""
@@ -88,7 +125,7 @@ class ArrayStepper:
         for slot in ended:
             timeouts[slot] = infos[slot].get("TimeLimit.truncated", False)
         terminated = dones & ~timeouts
-        self._watch(g, terminated)
+        self._watch.see(g, terminated)
         margins = None
         if self._has_target:
             missing = [slot for slot, info in enumerate(infos) if "l_x" not in info]
@@ -108,19 +145,6 @@ class ArrayStepper:
             infos,
             self._executed(infos) if self._reads_executed else None,
         )
-
-    def _watch(self, g: Any, terminated: Any) -> None:
-        """Warn of rewards that are no margins, of each kind once."""
-        wrong = np.flatnonzero((g < 0) & ~terminated)
-        if len(wrong):
-            _warn(f"The reward of sub-env {wrong[0]} is {g[wrong[0]]:.4g}, below 0, and its episode has not terminated")
-        if self._watches_ends and not self._has_target and (terminated & (g >= 0)).any():
-            self._watches_ends = False  # the next line asks other processes
-            if not declared(self._env, "provides_l"):
-                slot = np.flatnonzero(terminated & (g >= 0))[0]
-                _warn(
-                    f"The episode of sub-env {slot} has terminated with a reward of {g[slot]:.4g}, which is not below 0"
-                )
 
     def _executed(self, infos: list[dict[str, Any]]) -> Tensor | None:
         given = [info[EXECUTED_KEY] for info in infos if EXECUTED_KEY in info]
@@ -150,14 +174,6 @@ class ArrayStepper:
             else np.stack(rows)
         )
         return torch.as_tensor(slots, device=self._device), batch
-
-
-def _warn(seen: str) -> None:
-    warnings.warn(
-        f"{seen}. A safety learner takes rewards for margins g, and g < 0 for a failure, which terminates: are they? "
-        "check_safety_env of sekai.safety.contract looks closer, and MarginWrapper makes margins.",
-        stacklevel=3,
-    )
 
 
 def _finite(what: str, numbers: Any) -> Any:

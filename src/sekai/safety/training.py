@@ -149,7 +149,7 @@ def load_run(folder: Path, *, threads: int | None = None) -> tuple[RunConfig, Sa
 
     Raises:
         FileNotFoundError: the folder holds none.
-        ValueError: its model is not whole.
+        ValueError: its model was cut off.
     """
     if not (folder / CONFIG).exists() or not (folder / MODEL).exists():
         raise FileNotFoundError(f"{folder} holds no run: it has no {CONFIG} and {MODEL}, which `sekai train` writes.")

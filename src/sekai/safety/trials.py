@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.safety.about import About, about_system
 from sekai.safety.opponents import Opponent
 from sekai.safety.promises import fails_by_opponent
 from sekai.safety.starts import Starts
@@ -35,9 +36,11 @@ class Trials(Protocol):
     """Draws initial states, and plays from them. No state is drawn twice; those of a range are independent given it.
 
     Attributes:
+        about: what is tried.
         opponents: names; empty where there is nothing to choose.
     """
 
+    about: About
     opponents: tuple[str, ...]
 
     @property
@@ -72,6 +75,7 @@ class SystemTrials:
         self, starts: Starts, against: Mapping[str, Opponent], *, steps: int, advance: Advance | None = None
     ) -> None:
         self._starts, self._against, self._steps, self._advance = starts, against, steps, advance
+        self.about = about_system(starts.system)
         self.opponents = tuple(against)
 
     @property

@@ -22,6 +22,11 @@ from sekai.safety.tasks.finance import (
 CELLS = {2: 241, 3: 81}
 
 
+def comparable(system: System) -> bool:
+    """Whether sets of a system can be compared on a grid: it has two or three state numbers."""
+    return system.state_size in CELLS
+
+
 def truth_of(system: System, *, cells: int | None = None) -> Value:
     """The exact value of the sampled-time system, one step later; a closed form where there is one, else from a grid.
 
@@ -44,7 +49,7 @@ def truth_of(system: System, *, cells: int | None = None) -> Value:
         return partial(inventory.after_step, system)
     if isinstance(system, BudgetExecution):
         return partial(execution.after_step, system)
-    if system.state_size not in CELLS:
+    if not comparable(system):
         raise ValueError(
             f"No exact set is known of {type(system).__name__}, and its {system.state_size} state numbers are too many "
             "or too few for a grid: certify(learner, system) needs none."

@@ -69,6 +69,11 @@ class VecEnv(ABC):
         """Whether a call from another thread or task is in progress."""
         return False
 
+    @property
+    def has_autoreset_options(self) -> bool:
+        """Whether the innermost vector environment gives options to the episodes that it begins by itself."""
+        return False if self.unwrapped is self else self.unwrapped.has_autoreset_options
+
     @abstractmethod
     def reset(self, *, seed: VecSeed = None, options: Any = None, mask: Any = None) -> VecResetResult:
         """Start new episodes.
@@ -284,6 +289,11 @@ class SlotVecEnv(VecEnv):
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._lock = RLock()
+
+    @property
+    def has_autoreset_options(self) -> bool:
+        """See `VecEnv.has_autoreset_options`."""
+        return self._autoreset_options is not None
 
     @property
     def lost_rows(self) -> NDArray[np.bool_]:

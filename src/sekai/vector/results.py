@@ -123,6 +123,11 @@ class VecStepResult:
         added = {key: value for key, value in info.items() if key not in _OF_A_RESET}
         return {**added, **info["final_info"]}
 
+    def step_info(self, slot: int) -> dict[str, Any]:
+        """The info of the step that the row of `slot` shows, in every autoreset mode: that of its last step where an
+        episode ended in this call, whatever was reset in it."""
+        return self.final_info(slot) if self.ended[slot] else self.infos[slot]
+
     def _ended_info(self, slot: int) -> dict[str, Any]:
         if not self.ended[slot]:
             ended = np.flatnonzero(self.ended).tolist()

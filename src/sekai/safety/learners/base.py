@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.preprocessing import is_image_space, maybe_transpose
 from stable_baselines3.common.save_util import load_from_zip_file
 
 from sekai.compat import to_sb3
@@ -23,7 +24,7 @@ from sekai.safety.floors import FailureFloor
 from sekai.safety.learners.normalizing import normalize_inside
 from sekai.safety.learners.options import require_known
 from sekai.safety.refusals import require_one_player, require_own_statistics
-from sekai.safety.steps import ArrayStepper, MarginStep, Stepper
+from sekai.safety.steps import ArrayStepper, MarginStep, RewardWatch, Stepper
 from sekai.safety.tensor.env import as_numpy, is_tensor_env
 from sekai.safety.tensor.normalize import TensorVecNormalize
 from sekai.safety.tensor.stepper import TensorStepper, copied
@@ -154,6 +155,7 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
         dt, horizon, g_range = map(self._declared, ("dt", "failure_horizon_s", "g_range"))
         self.dt = DEFAULT_DT if dt is None else float(dt)
         self.gamma = self._gamma_now()
+        self._watch = RewardWatch(self.mode, declared=self._declared("provides_l") is not None)
         self._floor.declare(
             steps=None if horizon is None else max(1.0, horizon / self.dt),
             g_max=None if g_range is None else float(g_range[1]),
@@ -166,8 +168,14 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
     def _stepper(self) -> Stepper:
         if is_tensor_env(self.env):
             return TensorStepper(self.env, self.mode, finals=self.bootstrap_on_timeout)
-        wanted = {"finals": self.bootstrap_on_timeout, "executed": self._learns_from_executed}
-        return ArrayStepper(self.env, self.mode, self.device, **wanted)
+        return ArrayStepper(
+            self.env,
+            self.mode,
+            self.device,
+            finals=self.bootstrap_on_timeout,
+            watch=self._watch,
+            executed=self._learns_from_executed,
+        )
 
     def _setup_learn(
         self, total_timesteps: int, callback: Any = None, reset_num_timesteps: bool = True, *args: Any, **kwargs: Any
@@ -256,7 +264,7 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
     # ---- saving --------------------------------------------------------------------------------
 
     def _excluded_save_params(self) -> list[str]:
-        return [*super()._excluded_save_params(), "_known_box", "_handed_over"]
+        return [*super()._excluded_save_params(), "_known_box", "_handed_over", "_watch"]
 
     def learned_networks(self) -> dict[str, Any]:
         """The networks that learn, by name: what another run may begin with."""
@@ -323,6 +331,8 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
         key = None if not isinstance(space, spaces.Dict) else next(iter(space.spaces))
         leaf = np.asarray(observations if key is None else observations[key])
         shape = (space if key is None else space[key]).shape
+        if key is None and is_image_space(space) and leaf.shape[-3:] != shape:
+            leaf = maybe_transpose(leaf, space)  # as `predict` does: SB3 has channels first
         leading = leaf.shape[: leaf.ndim - len(shape)]
         if leaf.shape[len(leading) :] != shape:
             raise ValueError(f"The observations have shape {leaf.shape}; expected (..., *{shape}).")

@@ -30,7 +30,7 @@ from sekai.spaces.checks import whole_number
 RECIPE = "recipe.yaml"
 OPTIONS = ("task_options", "learner_options")
 #: arguments of a learner that a run gives itself
-OF_A_RUN = ("policy", "env", "seed", "device")
+GIVEN_BY_RUN = ("policy", "env", "seed", "device")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,10 +72,10 @@ class Recipe:
             value = getattr(self, name)
             if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
                 raise TypeError(f"{name} is {value!r}; expected names of arguments with their values.")
-        for name in OF_A_RUN:
+        for name in GIVEN_BY_RUN:
             if name in self.learner_options:
-                instead = "; the seed of a run is `seed`, on the command line --seed" if name == "seed" else ""
-                raise ValueError(f"learner_options has {name!r}, which the run itself gives to its learner{instead}.")
+                instead = ", and give the run's `seed` (--seed)" if name == "seed" else ""
+                raise ValueError(f"learner_options has {name!r}, which the run gives by itself: leave it out{instead}.")
 
 
 KEYS = tuple(part.name for part in fields(Recipe))

@@ -95,7 +95,7 @@ class SafetyTask:
         return build(num_envs)
 
     def system(self, **options: Any) -> System | None:
-        """The system of the task, whose exact set can be computed; None where there is none."""
+        """The dynamics of the task as a function of states; None where there are none."""
         env, _ = self._made(options)
         try:
             system = getattr(env.unwrapped, "system", None)
