@@ -11,7 +11,9 @@ import pytest
 
 import sekai
 from sekai import RowKind
+from sekai.testing.coded import CodedEnv
 from sekai.vector import Infos, VecResetResult, VecStepResult
+from sekai.vector.wrappers import VecClipReward
 
 SPACE = sekai.Box(-1.0, 99.0, (2,))
 
@@ -121,3 +123,19 @@ def test_results_pickle_copy_and_show_their_fields() -> None:
     assert repr(step_result()).startswith("VecStepResult(observations=array([[ 0.,  1.]")
     assert "kind=array([0, 1, 2], dtype=int8)" in repr(step_result())
     assert repr(reset_result()).endswith("infos=[{'a': 1}, {}], dones=array([False,  True]))")
+
+
+@pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
+def test_the_info_of_a_step_is_that_of_the_state_it_led_to(autoreset: str) -> None:
+    with sekai.SyncVecEnv([lambda s=s: CodedEnv(s, length=2 + s) for s in range(2)], autoreset=autoreset) as vec:
+        vec.reset(seed=0)
+        for t in (1, 2):  # slot 0 ends in step 2, and its t is 0 again where it is reset in the same call
+            result = vec.step([0, 0])
+            assert [result.step_info(slot)["t"] for slot in range(2)] == [t, t]
+
+
+def test_options_of_episodes_that_begin_by_themselves_are_seen_through_wrappers() -> None:
+    makes = [CodedEnv] * 2
+    with sekai.SyncVecEnv(makes) as plain, sekai.SyncVecEnv(makes, autoreset_options=lambda s, e: None) as given:
+        assert [vec.has_autoreset_options for vec in (plain, given)] == [False, True]
+        assert [VecClipReward(vec, 0, 1).has_autoreset_options for vec in (plain, given)] == [False, True]
