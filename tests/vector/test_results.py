@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -127,7 +128,7 @@ def test_results_pickle_copy_and_show_their_fields() -> None:
 
 @pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
 def test_the_info_of_a_step_is_that_of_the_state_it_led_to(autoreset: str) -> None:
-    with sekai.SyncVecEnv([lambda s=s: CodedEnv(s, length=2 + s) for s in range(2)], autoreset=autoreset) as vec:
+    with sekai.SyncVecEnv([partial(CodedEnv, s, length=2 + s) for s in range(2)], autoreset=autoreset) as vec:
         vec.reset(seed=0)
         for t in (1, 2):  # slot 0 ends in step 2, and its t is 0 again where it is reset in the same call
             result = vec.step([0, 0])
