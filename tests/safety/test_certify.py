@@ -231,7 +231,12 @@ def test_a_report_states_what_it_rests_on() -> None:
     reach = DoubleIntegrator(target="touch")
     touched = certify(Brakes(), reach, plan=FEW)
     assert errors(touched)[0]["errs"] == "careful"
-    assert "reaches the target without failing" in meaning(touched)[0]
+    assert "reaches the target, without a failure before, within 60 steps" in meaning(touched)[0]
+    assert "or of what happens after the target has been reached" in meaning(touched)[1]
+    assert errors(touched)[1] == {
+        "what": "a rollout that has reached the target is over: a failure after it is not seen",
+        "errs": "bold",
+    }
 
 
 def test_the_keys_of_the_numbers_are_always_the_same() -> None:

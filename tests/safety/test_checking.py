@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import sekai
-from sekai.safety.contract import check_safety_env
+from sekai.safety.contract import MarginWrapper, check_safety_env
 
 
 class Walker(gymnasium.Env[Any, Any]):
@@ -302,3 +302,13 @@ def test_allowed_actions_only_are_played() -> None:
     assert texts(Masked()) == []
     with sekai.SyncVecEnv([Masked] * 2) as vec:
         assert texts(vec) == []
+
+
+def test_ends_that_are_declared_to_be_kept_are_no_problem() -> None:
+    def made(own_ends: Any) -> list[str]:
+        env = gymnasium.make("CartPole-v1")  # which falls at 12 degrees; g is negative beyond 20
+        margins = MarginWrapper(env, g=lambda state: 0.35 - abs(state.env.state[2]), own_ends=own_ends)
+        return [problem.rule for problem in check_safety_env(margins)]
+
+    assert made("keep") == made("truncate") == ["no failure"]
+    assert "raises" in made("error")

@@ -23,7 +23,7 @@ from sekai.safety.saving import save_certificate
 from sekai.safety.starts import PATIENCE
 from sekai.safety.systems import DoubleIntegrator
 from sekai.vector import VecEnv
-from sekai.vector.wrappers import VecClipAction
+from sekai.vector.wrappers import VecClipAction, VecNormalizeObservation
 
 ANY = (-np.inf, np.inf)
 FEW = Plan(rollouts=300, steps=20)
@@ -245,6 +245,7 @@ def test_where_nothing_can_be_certified_the_reason_is_told() -> None:
         never = found(lambda x: x - 2.0, vec, plan=Plan(rollouts=300, steps=5))
         wrong = found(lambda x: 0.26 - x, vec)
     assert never.threshold is None and never.reason.startswith("only 0 of 150,000 initial states")
+    assert float(never.reason.rpartition("the highest value of any was ")[2]) == pytest.approx(-1.0, abs=1e-3)
     assert wrong.threshold is None and "no threshold is found" in str(wrong)
 
 
@@ -448,7 +449,7 @@ def test_the_files_say_what_was_played(tmp_path: Path) -> None:
         "does not fail within 20 steps, or until the episode ends, except with a probability of at most 1 %",
         "in this environment, with its own randomness",
         "by reset() of the environment, with the options None",
-        "Nothing opposes the policy. The bounds are upper ones at 95%.",
+        "Upper bounds at 95%.",
     ):
         assert said in page, said
     assert "Beside the exact set" not in page and page.count("<img") == 1
@@ -476,7 +477,13 @@ def optioned() -> VecEnv:
     ("make", "options", "error", "message"),
     [
         (lambda: gymnasium.make("CartPole-v1"), {}, ValueError, "does not say that its reward is a margin"),
-        (lambda: object(), {}, TypeError, "expected a System, a vector environment of sekai, or one environment"),
+        (lambda: Fates, {}, TypeError, "or one environment: give sekai.SyncVecEnv([make] * 16)"),
+        (
+            lambda: gymnasium.vector.SyncVectorEnv([Fates]),
+            {},
+            TypeError,
+            "or one environment: give sekai.compat.from_gymnasium_vector(env)",
+        ),
         (lambda: sekai.SyncVecEnv([Fates, lambda: Fates(reaches_in=2)]), {}, ValueError, "Some sub-envs of "),
         (Adversarial, {}, ValueError, "declares ctrl_action_dim = 1: the rest of an action is the disturbance's"),
         (
@@ -500,6 +507,16 @@ def test_what_cannot_be_counted_is_refused(make: Any, options: Any, error: type[
         found(lambda x: x - 0.25, make(), **options)
 
 
+def test_a_normaliser_of_ones_own_stands_still_inside_freeze() -> None:
+    with vec_of(2) as inside:
+        vec = VecNormalizeObservation(inside)
+        vec.reset(seed=0)
+        with vec.freeze():
+            assert found(lambda x: np.ones_like(x), vec, risk=0.5).threshold == 0.0
+        with pytest.raises(ValueError, match=r"statistics of VecNormalizeObservation may be moving.*vec\.freeze\(\)"):
+            found(lambda x: np.ones_like(x), vec, risk=0.5)
+
+
 def test_a_frozen_normaliser_is_part_of_the_environment() -> None:
     env = gymnasium.wrappers.NormalizeObservation(Fates())
     env.update_running_mean = False
@@ -515,6 +532,14 @@ def test_a_value_that_is_not_finite_is_refused_with_its_slot() -> None:
 def test_a_lowest_threshold_that_is_no_number_is_refused(lowest: float) -> None:
     with pytest.raises(ValueError, match=rf"lowest is {lowest}; expected a finite value"):
         Plan(lowest=lowest)
+
+
+def test_a_learner_without_a_value_is_refused() -> None:
+    with (
+        vec_of(2) as vec,
+        pytest.raises(TypeError, match=r"expected one of .*learners, or anything with predict and pred"),
+    ):
+        certify(object(), vec, plan=FEW)  # type: ignore[arg-type]
 
 
 def test_values_of_another_shape_are_refused() -> None:

@@ -736,39 +736,39 @@ def test_the_text_of_a_tree_says_its_parts() -> None:
 
 def test_statistics_stand_still_inside_freeze_and_in_freezes_within() -> None:
     thing = Freezable()
-    assert thing._updates
+    assert thing.updating
     with thing.freeze() as entered:
-        assert entered is thing and not thing._updates
+        assert entered is thing and not thing.updating
         with thing.freeze():
-            assert not thing._updates
-        assert not thing._updates, "leaving the inner context does not thaw"
-    assert thing._updates and thing.update_running_mean
+            assert not thing.updating
+        assert not thing.updating, "leaving the inner context does not thaw"
+    assert thing.updating and thing.update_running_mean
 
 
 def test_an_exception_inside_freeze_passes_and_thaws() -> None:
     thing = Freezable()
     with pytest.raises(KeyError, match="inside"), thing.freeze():
         raise KeyError("inside")
-    assert thing._updates
+    assert thing.updating
 
 
 def test_setting_update_running_mean_inside_freeze_does_not_thaw() -> None:
     thing = Freezable()
     thing.update_running_mean = False
-    assert not thing._updates
+    assert not thing.updating
     with thing.freeze():
         thing.update_running_mean = True
-        assert not thing._updates
-    assert thing._updates
+        assert not thing.updating
+    assert thing.updating
     with thing.freeze():
         thing.update_running_mean = False
-    assert not thing._updates, "what was set inside holds outside"
+    assert not thing.updating, "what was set inside holds outside"
 
 
 def test_freezing_one_leaves_the_others_alone() -> None:
     one, other = Freezable(), Freezable()
     with one.freeze():
-        assert not one._updates and other._updates
+        assert not one.updating and other.updating
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])

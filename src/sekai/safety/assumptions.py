@@ -37,7 +37,9 @@ def assumptions(certificate: Certificate) -> dict[str, Any]:
 def meaning(certificate: Certificate) -> list[str]:
     """What a certificate says, and what it does not, one text a paragraph."""
     plan, about = certificate.plan, certificate.about
-    kept = "reaches the target without failing" if about.mode == REACH_AVOID else "does not fail"
+    reach = about.mode == REACH_AVOID
+    kept = "reaches the target, without a failure before," if reach else "does not fail"
+    after = "after the target has been reached, or after these steps" if reach else "after these steps"
     risk, confidence = f"{100 * certificate.risk:g} %", f"{100 * certificate.confidence:g} %"
     against = ", ".join(certificate.opponents)
     if about.kind == "environment":
@@ -52,7 +54,7 @@ def meaning(certificate: Certificate) -> list[str]:
         f"at the edge, for the {100 * plan.edge:g} % of the certified initial states with the least values. A "
         f"certificate that does not hold is given with a probability of at most {wrong} (confidence {confidence}).",
         "It does not say that any single state is safe, and nothing of initial states that are drawn in another way, "
-        f"of other opponents, of another {about.kind}, or of what happens after these steps.",
+        f"of other opponents, of another {about.kind}, or of what happens {after}.",
     ]
 
 
@@ -63,6 +65,8 @@ def errors(certificate: Certificate) -> list[dict[str, str]]:
     late = "a target that is reached later counts as missed" if reach else "a later failure is not seen"
     ends = "" if about.kind == "system" else ", or where the environment ends its episodes"
     found = [(f"rollouts end after {plan.steps} steps{ends}: {late}", "careful" if reach else "bold")]
+    if reach:
+        found.append(("a rollout that has reached the target is over: a failure after it is not seen", "bold"))
     if certificate.opponents:
         found += [
             ("an opponent that is not named may be worse", "bold"),

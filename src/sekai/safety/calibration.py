@@ -146,7 +146,8 @@ class Search:
             where = f"V >= {band.low:.4g}" if np.isinf(band.high) else f"{band.low:.4g} <= V < {band.high:.4g}, an edge"
             raise NothingCertified(
                 f"only {len(values)} of {self._trials.drawn:,} initial states were found to have {where}, and a risk "
-                f"of {self._risk:g} at a confidence of {self._confidence:g} takes {self._needed}"
+                f"of {self._risk:g} at a confidence of {self._confidence:g} takes {self._needed}; the highest value of "
+                f"any was {self._trials.highest:.4g}"
             )
         broken = fails_at_worst(fails)
         if self.before is None:

@@ -14,9 +14,8 @@ from sekai.safety.certify import Certificate
 from sekai.safety.learning import Curve, learning_section
 from sekai.safety.page import Picture, Section, page, paragraphs, pictures, table, verdict
 from sekai.safety.picture import promise_picture, set_picture
-from sekai.safety.promises import NOBODY
 
-AT_WORST = "the worst of them in each state"
+AT_WORST, NO_OPPONENT = "the worst of them in each state", "none"
 LABELS = {
     "best_response_steps": "training steps of an opponent against this policy",
     "rollouts": "rollouts of each set of states, against each opponent if there are some",
@@ -50,7 +49,7 @@ def certificate_page(
     assumed = assumptions(certificate)
     sections = [
         Section("What this means", paragraphs(*meaning(certificate))),
-        Section("The certified set, and how often the promise is broken", _pictures(certificate, report)),
+        Section("How often the promise is broken, by value", _pictures(certificate, report)),
         Section("Against each opponent" if certificate.opponents else "Failures", _opponents(certificate)),
         *([] if report is None else [Section("Beside the exact set", _sets(certificate, report))]),
         *([learning_section(curves)] if curves else []),
@@ -68,8 +67,10 @@ def _pictures(certificate: Certificate, report: CertificateReport | None) -> str
         return pictures(_set_picture(certificate, report), _promise_picture(certificate, report.calibration, said))
     if certificate.by_value is None:
         return paragraphs(f"Too few initial states have V ≥ {certificate.plan.lowest:g}: there is nothing to draw.")
-    of = f"Of initial states with V ≥ {certificate.plan.lowest:g}."
-    said = f"Bars are bounds of each bin at {certificate.confidence:.0%}. {of}"
+    said = (
+        f"Rollouts from initial states with V ≥ {certificate.plan.lowest:g}, in bins of as many. Bars are bounds of "
+        f"each bin at {certificate.confidence:.0%}."
+    )
     return pictures(_promise_picture(certificate, certificate.by_value, said))
 
 
@@ -105,13 +106,13 @@ def _opponents(certificate: Certificate) -> str:
     if not shown:
         return paragraphs(f"Too few initial states have V ≥ {certificate.plan.lowest:g}: no certificate was tried.")
     columns = ("opponent", *(f"{where}: {part}" for where in shown for part in ("broken", "bounds")))
-    names = (*certificate.opponents, AT_WORST) if certificate.opponents else (NOBODY,)
+    names = (*certificate.opponents, AT_WORST) if certificate.opponents else (NO_OPPONENT,)
     rows = [(name, *(cell for found in shown.values() for cell in _cells(found, name))) for name in names]
     at = f"at {certificate.confidence:.0%}"
     text = (
         f"Bounds of single opponents hold all together {at}; that of the worst is an upper one at the same confidence."
         if certificate.opponents
-        else f"Nothing opposes the policy. The bounds are upper ones {at}."
+        else f"Upper bounds {at}."
     )
     return table(columns, rows) + paragraphs(text, "; ".join(_told(*each) for each in shown.items()) + ".")
 
@@ -122,7 +123,7 @@ def _told(where: str, tried: Tried) -> str:
 
 
 def _cells(tried: Tried, name: str) -> tuple[str, str]:
-    if name in (AT_WORST, NOBODY):
+    if name in (AT_WORST, NO_OPPONENT):
         return f"{tried.failed_at_worst:,}", f"≤ {tried.at_most:.4f}"
     low, high = tried.intervals[name]
     return f"{tried.failed[name]:,}", f"{low:.4f} to {high:.4f}"

@@ -100,7 +100,7 @@ class Layer(NamedTuple):
     @property
     def moves(self) -> bool:
         """Whether its statistics may go on; of a layer that is not in this process nothing else is known."""
-        return bool(getattr(self.held, "update_running_mean", True))
+        return bool(getattr(self.held, "updating", getattr(self.held, "update_running_mean", True)))
 
     @property
     def makes(self) -> bool:

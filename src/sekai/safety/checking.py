@@ -64,7 +64,8 @@ def check_safety_env(env: Any, *, steps: int = 1000, seed: int = 0) -> list[Prob
         for rule, found in (("reward layer", reward_problems(env)), ("action space", action_problems(env))):
             for seen, fix in found:
                 problems.add(rule, f"{seen[0].upper()}{seen[1:]}", fix)
-        margins = _Margins(problems, _one(declared(env, "provides_l")), _one(declared(env, "g_range")))
+        provides_l, g_range, own_ends = (_one(declared(env, name)) for name in ("provides_l", "g_range", "own_ends"))
+        margins = _Margins(problems, provides_l, g_range, keeps_ends=own_ends == "keep")
         for step, rows in play(env, problems, steps, seed):
             for row in rows:
                 margins.look(step, row)
@@ -118,8 +119,8 @@ class _Channel:
 class _Margins:
     """The rules, over all rows."""
 
-    def __init__(self, problems: Problems, provides_l: bool | None, g_range: Any) -> None:
-        self.problems, self.provides_l = problems, provides_l
+    def __init__(self, problems: Problems, provides_l: bool | None, g_range: Any, *, keeps_ends: bool) -> None:
+        self.problems, self.provides_l, self.keeps_ends = problems, provides_l, keeps_ends
         self.g_range = None if g_range is None else check_g_range(g_range)
         self.g, self.l = _Channel("g"), _Channel("l")
         self.failed: dict[int | None, int] = {}  # step of the failure in the episode that each slot is in
@@ -184,7 +185,7 @@ class _Margins:
         if g < 0 and not row.terminated:
             flags = "truncated and not terminated" if row.truncated else "not terminated"
             problems.add("failure", f"{whose}g is {g:.4g}, and the step is {flags}.", "Terminate where g < 0.")
-        if g >= 0 and row.terminated and not (l is not None and l >= 0):
+        if g >= 0 and row.terminated and not (self.keeps_ends or (l is not None and l >= 0)):
             target = "" if l is None else f" and l {l:.4g}"
             problems.add(
                 "termination",

@@ -71,7 +71,7 @@ class EpisodeTrials:
         self.about = about_env(env, self._mode)
         self._learner, self._steps, self._advance = learner, steps, advance
         self._env: VecEnv = env if isinstance(env, VecEnv) else SyncVecEnv([lambda: env])
-        self._drawn = 0
+        self._drawn, self._highest = 0, -np.inf
         self._require_fresh(seed)
         self._reset_with(seed)
 
@@ -79,6 +79,11 @@ class EpisodeTrials:
     def drawn(self) -> int:
         """See `Trials`."""
         return self._drawn
+
+    @property
+    def highest(self) -> float:
+        """See `Trials`."""
+        return self._highest
 
     def values(self, low: float, high: float, count: int) -> Floats:
         """See `Trials`."""
@@ -126,7 +131,9 @@ class EpisodeTrials:
         mask[slots] = True
         observations = self._env.reset(mask=mask).observations
         self._drawn += len(slots)
-        return observations, self._values_of(observations, slots)
+        values = self._values_of(observations, slots)
+        self._highest = max(self._highest, float(values.max(initial=-np.inf)))
+        return observations, values
 
     def _values_of(self, observations: Any, slots: NDArray[np.intp]) -> Floats:
         found = np.asarray(self._learner.predict_value(take_rows(self._env.observation_space, observations, slots)))
@@ -242,9 +249,16 @@ def require_episodes(learner: Any, env: Any) -> Mode:
             statistics that normalise its observations are moving.
     """
     if not isinstance(env, (VecEnv, gymnasium.Env)):
+        instead = "sekai.SyncVecEnv([make] * 16), of a function that makes one"
+        if isinstance(env, gymnasium.vector.VectorEnv):
+            instead = "sekai.compat.from_gymnasium_vector(env)"
         raise TypeError(
-            f"Given {env!r}; expected a System, a vector environment of sekai, or one environment. Around others: "
-            "sekai.compat.from_gymnasium_vector."
+            f"Given {env!r}; expected a System, a vector environment of sekai, or one environment: give {instead}."
+        )
+    if not hasattr(learner, "predict_value"):
+        raise TypeError(
+            f"The learner is {learner!r}; expected one of sekai.safety.learners, or anything with predict and "
+            "predict_value: without a value nothing can be certified."
         )
     _require_another(learner, env)
     for problem, fix in reward_problems(env):
@@ -268,7 +282,8 @@ def require_episodes(learner: Any, env: Any) -> Mode:
     if layer is not None and layer.moves:
         raise ValueError(
             f"The statistics of {layer.name} may be moving, and so would the policy: set its update_running_mean to "
-            "False, or train with normalize_observations=True, which keeps them in the policy."
+            "False (of sekai's, `with vec.freeze()`), or train with normalize_observations=True, which keeps them in "
+            "the policy."
         )
     return mode
 

@@ -29,11 +29,12 @@ class Starts:
 
     Attributes:
         drawn: states so far, those included that were not wanted.
+        highest: value of these; -inf before there are any.
     """
 
     def __init__(self, learner: Certified, system: System, rng: np.random.Generator) -> None:
         self.learner, self.system = learner, system
-        self.drawn = 0
+        self.drawn, self.highest = 0, -np.inf
         self._rng = rng
 
     def values_of(self, states: Any) -> Floats:
@@ -63,6 +64,7 @@ class Starts:
             states = self._alive(BATCH)
             patience -= BATCH
             values = self.values_of(states)
+            self.highest = max(self.highest, values.max(initial=-np.inf))
             inside = np.flatnonzero((values >= low) & (values < high))[:left]
             found.append((states[inside], values[inside]))
             left -= len(inside)

@@ -48,6 +48,11 @@ class Trials(Protocol):
         """Initial states so far, those included that were not wanted."""
         ...
 
+    @property
+    def highest(self) -> float:
+        """The highest value of these; -inf before there are any."""
+        ...
+
     def values(self, low: float, high: float, count: int) -> Floats:
         """Values of fresh initial states with low <= V < high, `(N,)`; N is less than `count` where they are rare."""
         ...
@@ -82,6 +87,11 @@ class SystemTrials:
     def drawn(self) -> int:
         """See `Trials`."""
         return self._starts.drawn
+
+    @property
+    def highest(self) -> float:
+        """See `Trials`."""
+        return self._starts.highest
 
     def values(self, low: float, high: float, count: int) -> Floats:
         """See `Trials`."""

@@ -30,7 +30,8 @@ class Freezable:
             self._frozen -= 1
 
     @property
-    def _updates(self) -> bool:
+    def updating(self) -> bool:
+        """Whether the statistics go on with what they see."""
         return self.update_running_mean and not self._frozen
 
 

@@ -89,7 +89,7 @@ class NormalizeObservation(NormalizesObservations, ObservationWrapper):
         return super().after_reset(result)
 
     def _count(self, observation: Any) -> None:
-        if self._updates:
+        if self.updating:
             self._normalizer.update(self._row(observation))
 
 

@@ -102,7 +102,7 @@ class NormalizeReward(NormalizesRewards, Wrapper):
             InvalidObservation: the reward is not finite; it does not count.
         """
         ended = np.ones(1, bool) if result.done else None
-        scaled = self._scaler.scale(np.array([result.reward], np.float64), None, ended, self._updates)
+        scaled = self._scaler.scale(np.array([result.reward], np.float64), None, ended, self.updating)
         return result._replace(reward=float(scaled[0]))
 
     def after_reset(self, result: ResetResult) -> ResetResult:

@@ -78,7 +78,7 @@ class VecNormalizeObservation(NormalizesObservations, VecObservationWrapper):
             InvalidObservation: one holds a number that is not finite; the message names the sub-environment, and no
                 statistics change.
         """
-        if not self._updates:
+        if not self.updating:
             return super().after_step(result)
         if result.plain:  # nearly all calls
             self._release()
@@ -94,8 +94,8 @@ class VecNormalizeObservation(NormalizesObservations, VecObservationWrapper):
         """
         new = mask | (self.venv.lost_rows & ~result.dones)
         kept = np.flatnonzero(~new & ~result.dones)
-        before = self._normalizer.normalize(result.observations) if self._updates and len(kept) else None
-        if self._updates:
+        before = self._normalizer.normalize(result.observations) if self.updating and len(kept) else None
+        if self.updating:
             self._normalizer.update(result.observations, None if new.all() else new)
         shown = super().after_reset(result, mask)
         if before is None:
@@ -141,7 +141,7 @@ class VecNormalizeReward(NormalizesRewards, VecWrapper):
             # of an episode that lost a row the return begins anew
             self._scaler.returns[result.kind == RowKind.LOST] = 0.0
             valid, ended = result.valid, result.ended
-        return result.replace(rewards=self._scaler.scale(result.rewards, valid, ended, self._updates))
+        return result.replace(rewards=self._scaler.scale(result.rewards, valid, ended, self.updating))
 
     def after_reset(self, result: VecResetResult, mask: NDArray[np.bool_]) -> VecResetResult:
         """Begin the returns of the slots that were reset."""
