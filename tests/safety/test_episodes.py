@@ -368,7 +368,7 @@ def test_the_environment_in_which_a_learner_trains_is_refused() -> None:
         learner = SafetyPPO("MlpPolicy", own, n_steps=32, seed=0, device="cpu").learn(64)
         with pytest.raises(ValueError, match=r"is where the learner trains, .* give an environment of its own"):
             certify(learner, own, plan=FEW)
-        certify(learner, another, risk=0.5, plan=FEW)
+        certify(learner, another, risk=0.5, plan=Plan(rollouts=20, steps=3))
         learner.learn(64, reset_num_timesteps=False)
 
 
@@ -424,8 +424,8 @@ def test_files_are_written_of_an_environment_that_is_closed_by_then(tmp_path: Pa
     class Untimed(Fates):
         dt = None
 
-    with sekai.ProcVecEnv([Untimed] * 2) as vec:
-        certificate = found(lambda x: x - 0.25, vec, plan=Plan(rollouts=300, steps=3))
+    with sekai.ProcVecEnv([Untimed] * 16, num_workers=2) as vec:
+        certificate = found(lambda x: x - 0.25, vec, risk=0.1, plan=Plan(rollouts=40, steps=3))
     (tmp_path / "certificate.html").write_text("of another")
     save_certificate(certificate, tmp_path, html=False)
     assert json.loads((tmp_path / "certificate.json").read_text())["assumed"]["seconds"] is None
