@@ -47,9 +47,10 @@ def certificate_page(
         curves: of `read_curves`; None where there is no log.
     """
     assumed = assumptions(certificate)
+    shown = "The certified set, and how often" if report is not None else "How often"
     sections = [
         Section("What this means", paragraphs(*meaning(certificate))),
-        Section("How often the promise is broken, by value", _pictures(certificate, report)),
+        Section(f"{shown} the promise is broken", _pictures(certificate, report)),
         Section("Against each opponent" if certificate.opponents else "Failures", _opponents(certificate)),
         *([] if report is None else [Section("Beside the exact set", _sets(certificate, report))]),
         *([learning_section(curves)] if curves else []),
