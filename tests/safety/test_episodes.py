@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import sekai
-from sekai.compat import from_gymnasium_vector
+from sekai.compat import from_gymnasium_vector, to_sb3
 from sekai.safety.assumptions import assumptions, errors, meaning
 from sekai.safety.calibration import Plan
 from sekai.safety.certify import Certificate, certify
@@ -515,6 +515,31 @@ def test_a_normaliser_of_ones_own_stands_still_inside_freeze() -> None:
             assert found(lambda x: np.ones_like(x), vec, risk=0.5).threshold == 0.0
         with pytest.raises(ValueError, match=r"statistics of VecNormalizeObservation may be moving.*vec\.freeze\(\)"):
             found(lambda x: np.ones_like(x), vec, risk=0.5)
+
+
+def test_a_model_that_was_trained_behind_a_normaliser_is_certified_behind_one_of_the_same_statistics() -> None:
+    pytest.importorskip("stable_baselines3")
+    from stable_baselines3.common.vec_env import VecNormalize
+
+    from sekai.safety.learners import SafetyPPO
+
+    few: dict[str, Any] = {"n_steps": 8, "batch_size": 16, "n_epochs": 1, "seed": 0, "device": "cpu"}
+    first, second = (VecNormalizeObservation(vec_of(2)) for _ in range(2))
+    learner = SafetyPPO("MlpPolicy", first, **few).learn(32)
+    assert learner.trained_behind == "VecNormalizeObservation"
+    with pytest.raises(ValueError, match=r"was trained behind a VecNormalizeObservation, .*load_state_dict"):
+        certify(learner, vec_of(2), plan=FEW)
+    second.load_state_dict(first.state_dict())
+    plan = Plan(rollouts=20, steps=3)
+    with second.freeze():
+        certify(learner, second, risk=0.5, plan=plan)
+    assert SafetyPPO("MlpPolicy", vec_of(2), **few).trained_behind is None
+    theirs = VecNormalize(to_sb3(vec_of(2)), norm_reward=False)
+    assert SafetyPPO("MlpPolicy", theirs, **few).trained_behind == "VecNormalize"
+    inside = SafetyPPO("MlpPolicy", vec_of(2), normalize_observations=True, **few).learn(32)
+    certify(inside, vec_of(2), risk=0.5, plan=plan)
+    with pytest.raises(TypeError, match=r"a vector environment of gymnasium; expected one of sekai"):
+        SafetyPPO("MlpPolicy", gymnasium.vector.SyncVectorEnv([Fates]), **few)
 
 
 def test_a_frozen_normaliser_is_part_of_the_environment() -> None:

@@ -244,7 +244,7 @@ def require_episodes(learner: Any, env: Any) -> Mode:
 
     Raises:
         TypeError: it is no environment of the kinds that can be.
-        ValueError: the learner trains in it; it does not say that its rewards are margins, or they are changed on their
+        ValueError: the learner trains in it, or was trained behind a normalising layer that it has not; it does not say that its rewards are margins, or they are changed on their
             way; an action holds a disturbance as well; it has options for the episodes that it begins by itself;
             statistics that normalise its observations are moving.
     """
@@ -278,7 +278,13 @@ def require_episodes(learner: Any, env: Any) -> Mode:
             f"{env} has autoreset_options, and these episodes are begun by reset(), which does not ask for them: leave "
             "them out, and let the environment draw what they would say."
         )
-    layer = normalizing_layer(env)
+    layer, behind = normalizing_layer(env), getattr(learner, "trained_behind", None)
+    if layer is None and behind is not None:
+        raise ValueError(
+            f"The model was trained behind a {behind}, whose statistics it does not have, and {env} has no such layer: "
+            "put one around it, with the statistics of the other (load_state_dict) and frozen, or train with "
+            "normalize_observations=True."
+        )
     if layer is not None and layer.moves:
         raise ValueError(
             f"The statistics of {layer.name} may be moving, and so would the policy: set its update_running_mean to "

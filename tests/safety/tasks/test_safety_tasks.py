@@ -237,7 +237,10 @@ def test_what_has_no_meaning_for_a_task_has_no_learner() -> None:
         "place for."
     ):
         find_task(TOUCH).learner("ppo", mode="avoid")
-    with refused(f"players is 2, and {WALLS} has nothing for an adversary to choose: use 1."):
+    with refused(
+        f"players is 2, and {WALLS} has nothing for an adversary to choose: use 1. A task whose system has a disturbance "
+        "says so by supports_adversary=True."
+    ):
         find_task(WALLS).learner("ppo", players=2)
     goes_on = (
         "end_criterion is 'timeout', with which {} goes on after failures: what is seen there would leak into the "

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
+import gymnasium
 import numpy as np
 import torch
 from gymnasium import spaces
@@ -18,6 +19,7 @@ from sekai.compat import to_sb3
 from sekai.safety.action_box import ActionBox
 from sekai.safety.arrays import Tensor
 from sekai.safety.backups import Mode, check_terminal_type
+from sekai.safety.chain import normalizing_layer
 from sekai.safety.contract import declared, require_margins
 from sekai.safety.discount import DEFAULT_HORIZON_S, Annealing, gamma_of
 from sekai.safety.floors import FailureFloor
@@ -60,12 +62,15 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
         players: 1, or 2 where a disturbance learns against the controller.
         replays: whether it learns from rows that were stored long ago.
         dt: seconds of a step, as the environment declares it.
+        trained_behind: name of the layer that normalised what it was given to observe, by statistics that the model
+            does not have; None for none.
     """
 
     mode: ClassVar[Mode]
     players: ClassVar[int] = 1
     replays: ClassVar[bool] = False
     dt: float = DEFAULT_DT
+    trained_behind: str | None = None
     _learns_from_executed: ClassVar[bool] = False  # actions that the environment says it executed
     _last_obs: Any
 
@@ -120,6 +125,11 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
     def _wrap_env(env: Any, verbose: int = 0, monitor_wrapper: bool = True) -> Any:
         if isinstance(env, VecEnv):
             env = to_sb3(env)
+        if isinstance(env, gymnasium.vector.VectorEnv):
+            raise TypeError(
+                f"Given {env!r}, a vector environment of gymnasium; expected one of sekai, such as "
+                "sekai.SyncVecEnv([make] * 16), or sekai.compat.from_gymnasium_vector(env)."
+            )
         return BaseAlgorithm._wrap_env(env, verbose, monitor_wrapper)
 
     def set_env(self, env: Any, force_reset: bool = True) -> None:
@@ -140,6 +150,8 @@ class SafetyLearner(BaseAlgorithm):  # type: ignore[misc]  # SB3 is an extra, an
     def _take_env(self) -> None:
         """Look at a new environment before anything is learned from it."""
         self._require(self.env)
+        layer = normalizing_layer(self.env)
+        self.trained_behind = None if layer is None else layer.name
         self._floor = FailureFloor(self.failure_value, self.mode)
         self._look_up()
 

@@ -129,7 +129,10 @@ class SafetyTask:
                 f"leak into the values before. Learners need an end where g < 0: {ends}."
             )
         if players != 1 and not self.supports_adversary:
-            raise ValueError(f"players is {players}, and {self.id} has nothing for an adversary to choose: use 1.")
+            raise ValueError(
+                f"players is {players}, and {self.id} has nothing for an adversary to choose: use 1. A task whose "
+                "system has a disturbance says so by supports_adversary=True."
+            )
         from sekai.safety.learners import resolve_learner  # torch, only where something is learned
 
         return resolve_learner(self.mode, algorithm, players)
