@@ -244,9 +244,10 @@ def require_episodes(learner: Any, env: Any) -> Mode:
 
     Raises:
         TypeError: it is no environment of the kinds that can be.
-        ValueError: the learner trains in it, or was trained behind a normalising layer that it has not; it does not say that its rewards are margins, or they are changed on their
-            way; an action holds a disturbance as well; it has options for the episodes that it begins by itself;
-            statistics that normalise its observations are moving.
+        ValueError: the learner trains in it, or was trained behind a normalising layer that it does not have; it does
+            not say that its rewards are margins, or they are changed on their way; an action holds a disturbance as
+            well; it has options for the episodes that it begins by itself; statistics that normalise its observations
+            are moving.
     """
     if not isinstance(env, (VecEnv, gymnasium.Env)):
         instead = "sekai.SyncVecEnv([make] * 16), of a function that makes one"

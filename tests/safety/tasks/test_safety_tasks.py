@@ -238,8 +238,8 @@ def test_what_has_no_meaning_for_a_task_has_no_learner() -> None:
     ):
         find_task(TOUCH).learner("ppo", mode="avoid")
     with refused(
-        f"players is 2, and {WALLS} has nothing for an adversary to choose: use 1. A task whose system has a disturbance "
-        "says so by supports_adversary=True."
+        f"players is 2, and {WALLS} has nothing for an adversary to choose: use 1. A task whose system has a "
+        "disturbance says so by supports_adversary=True."
     ):
         find_task(WALLS).learner("ppo", players=2)
     goes_on = (
