@@ -216,7 +216,7 @@ def test_the_wrappers_are_as_before_also_after_an_error() -> None:
         with pytest.raises(OSError, match="no policy"):
             evaluate(fails, vec, 2)
         assert vec.venv.venv is inner and same_value(vec.state_dict(), before)
-        assert vec._updates
+        assert vec.updating
 
 
 class Drawing(sekai.Env):
