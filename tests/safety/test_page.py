@@ -104,6 +104,13 @@ def test_a_page_of_nothing_certified_says_why() -> None:
     assert "Too few initial states have V ≥ 5: no certificate was tried." in text
 
 
+def test_an_opponent_of_any_name_has_its_own_numbers() -> None:
+    plan = Plan(rollouts=400, steps=40, cells=31)
+    named = certify(Brakes(), PUSHED, risk=0.05, opponents={"none": ConstantOpponent([0.0])}, plan=plan)
+    row = re.search(r"<td>none</td><td>(.*?)</td><td>(.*?)</td>", certificate_page(named))
+    assert row is not None and " to " in row[2]  # both of its bounds, not those of the worst
+
+
 def test_the_same_numbers_make_the_same_page() -> None:
     assert whole_page() == whole_page()
 

@@ -170,9 +170,7 @@ class Search:
         if self._plan.edge == 1.0:
             return float(np.inf)
         top = np.quantile(self._trials.values(low, np.inf, self._plan.rollouts), self._plan.edge)
-        return float(
-            np.nextafter(top, np.inf)
-        )  # values that are equal to it are of the edge, as others may be to these
+        return float(np.nextafter(top, np.inf))  # so that values equal to it, which may be all, are of the edge
 
     def check(self, low: float, high: float) -> Tried:
         """Rollouts from fresh states."""

@@ -124,7 +124,7 @@ def _told(where: str, tried: Tried) -> str:
 
 
 def _cells(tried: Tried, name: str) -> tuple[str, str]:
-    if name in (AT_WORST, NO_OPPONENT):
+    if name not in tried.intervals:  # of no opponent by itself
         return f"{tried.failed_at_worst:,}", f"≤ {tried.at_most:.4f}"
     low, high = tried.intervals[name]
     return f"{tried.failed[name]:,}", f"{low:.4f} to {high:.4f}"
